@@ -38,6 +38,10 @@ if(TESSERA_CONTROL_API AND TARGET tessera_emulator AND NOT TESSERA_SANITIZE)
     LINKED tesserad tessera-gateway tessera-node tessera-replay)
   tessera_package(tessera-placer PROGRAMS tessera_placer tessera_admin LINKED tessera-placer)
 
+  install(FILES deploy/systemd/tesserad.service deploy/systemd/tessera-node.service DESTINATION lib/systemd/system COMPONENT tessera-server)
+  install(FILES deploy/systemd/user-tesserad.service DESTINATION lib/systemd/user RENAME tesserad.service COMPONENT tessera-server)
+  install(FILES deploy/systemd/tessera-placer.service DESTINATION lib/systemd/system COMPONENT tessera-placer)
+
   set(CPACK_GENERATOR DEB)
   set(CPACK_PACKAGE_NAME tessera)
   set(CPACK_PACKAGE_VENDOR Tessera)

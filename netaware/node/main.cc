@@ -8,6 +8,7 @@
 #include "netaware/node/options.h"
 #include "netaware/node/run_node.h"
 #include "netaware/store/sqlite_store.h"
+#include "programs/service_notice.h"
 #include "programs/service_process.h"
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
@@ -36,13 +37,15 @@ Result<std::unique_ptr<Store>> OpenLedger(const std::string& path) {
 [[noreturn]] void End(int code) { _exit(code); }
 
 int Run(const NodeOptions& options) {
+  ServiceNotice notice = ServiceNotice::Take();
   Result<std::unique_ptr<Store>> store = OpenLedger(options.state);
   if (!store.ok()) return Fail(kName, store.status(), kServiceCannotListen);
-  const Status status = RunNode(options, **store, [&] {
+  const Status status = RunNode(options, **store, notice, [&] {
     if (options.daemon_fd < 0) {
       Announce(std::string(kName) + ": " + options.host_id + ", server unix:" + options.server_path + ", placer " +
                options.placer);
     }
+    notice.Ready(options.host_id + ", placer " + options.placer);
   });
   if (status.ok()) return kServiceOk;
   return Fail(kName, status, status.code() == StatusCode::kInvalidArgument ? kServiceCannotListen : kServiceInternal);

@@ -46,8 +46,9 @@ Result<UniqueFd> BlockSignals() {
 
 class Node : public NodeOut {
  public:
-  Node(const NodeOptions& options, NodeQueue& queue)
+  Node(const NodeOptions& options, NodeQueue& queue, ServiceNotice& notice)
       : queue_(queue),
+        notice_(notice),
         server_{options.host_id, options.addresses, {}},
         broker_(options.control, options.server_path, queue,
                 {.described = [this](auto models) { server_.models = std::move(models); },
@@ -75,6 +76,7 @@ class Node : public NodeOut {
   Status Run(int signals) {
     broker_.Start();
     for (;;) {
+      notice_.Beat(MonotonicNs());
       const int64_t again_ms = std::min(core_->Turn(Now()), Beat());
       const int64_t wait_ms = std::clamp<int64_t>(again_ms - Now().steady_ms, 0, kBeatMs);
       pollfd ready[] = {{queue_.fd(), POLLIN, 0}, {signals, POLLIN, 0}, {-1, 0, 0}};
@@ -133,13 +135,19 @@ class Node : public NodeOut {
   bool IsEndOf(int signals) {
     signalfd_siginfo info{};
     while (read(signals, &info, sizeof(info)) == sizeof(info)) {
-      if (info.ssi_signo != SIGHUP) return true;
+      if (info.ssi_signo != SIGHUP) {
+        notice_.Stopping("ends");
+        return true;
+      }
+      notice_.Reloading();
       placer_.End("it is connected anew at SIGHUP");
+      notice_.Ready("connects to the placer anew");
     }
     return false;
   }
 
   NodeQueue& queue_;
+  ServiceNotice& notice_;
   std::unique_ptr<NodeCore> core_;
   NodeServer server_;
   std::vector<ServerGpu> registered_;
@@ -151,13 +159,13 @@ class Node : public NodeOut {
 
 }  // namespace
 
-Status RunNode(const NodeOptions& options, Store& store, const std::function<void()>& ready) {
+Status RunNode(const NodeOptions& options, Store& store, ServiceNotice& notice, const std::function<void()>& ready) {
   Result<UniqueFd> signals = BlockSignals();
   if (!signals.ok()) return signals.status();
   Result<std::unique_ptr<NodeQueue>> queue = NodeQueue::Make();
   if (!queue.ok()) return queue.status();
   // Threads of both go on until the process ends.
-  auto* const node = new Node(options, *std::move(queue).value().release());
+  auto* const node = new Node(options, *std::move(queue).value().release(), notice);
   RETURN_IF_ERROR(node->Open(store));
   ready();
   KeyWatch::Start(options.placer, options.keys);

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -25,7 +26,9 @@
 #include "netaware/service/ticket_signer_of.h"
 #include "netaware/store/memory_store.h"
 #include "netaware/store/sqlite_store.h"
+#include "programs/service_notice.h"
 #include "programs/service_process.h"
+#include "protocol/base/clock.h"
 #include "protocol/base/host_digest.h"
 #include "protocol/base/log.h"
 #include "protocol/channel/unix_socket.h"
@@ -123,7 +126,22 @@ void NotePolicy(PlacerLoop& loop, const std::string& path, const Status& status)
   loop.Post([record](PlacerCore& core, int64_t now_ms) { core.Note(record, now_ms); });
 }
 
+// Waits for a signal that ends the placer. `notice` hears meanwhile that the loop that decides does what is posted to it.
+void AwaitEnd(const sigset_t& ends, PlacerLoop& loop, ServiceNotice& notice) {
+  static std::atomic<bool> alive = true;  // the loop may do it after this has returned
+  for (;;) {
+    if (notice.has_watchdog() && MonotonicNs() >= notice.next_ns() && alive.exchange(false)) {
+      notice.Beat(MonotonicNs());
+      loop.Post([](PlacerCore&, int64_t) { alive = true; });
+    }
+    const timespec pause{.tv_sec = 0, .tv_nsec = 100'000'000};
+    const int number = notice.has_watchdog() ? sigtimedwait(&ends, nullptr, &pause) : sigwaitinfo(&ends, nullptr);
+    if (number > 0) return;
+  }
+}
+
 int Run(const PlacerOptions& options) {
+  ServiceNotice notice = ServiceNotice::Take();
   signal(SIGPIPE, SIG_IGN);
   sigset_t ends;
   sigemptyset(&ends);
@@ -173,8 +191,9 @@ int Run(const PlacerOptions& options) {
   const Result<std::string> where = Serve(*listeners, front);
   if (!where.ok()) return Fail(kName, where.status(), kServiceCannotListen);
   Announce(std::string(kName) + ": listening on " + where.value() + ", cluster " + options.cluster);
-  int signal_number = 0;
-  sigwait(&ends, &signal_number);
+  notice.Ready(where.value() + ", cluster " + options.cluster);
+  AwaitEnd(ends, **loop, notice);
+  notice.Stopping("ends");
   LogInfo("ends");
   for (UnixListener& users : listeners->users) users.Close();
   (*loop)->End();  // and is there for calls that still come

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "generated/spec_hash.h"
+#include "programs/service_notice.h"
 #include "programs/service_process.h"
 #include "protocol/base/log.h"
 #include "protocol/channel/unix_socket.h"
@@ -35,6 +36,7 @@ int ExitCodeOfBroker(const Status& status) {
 }
 
 int RunDaemon(Options options) {
+  ServiceNotice notice = ServiceNotice::Take();
   signal(SIGPIPE, SIG_IGN);  // whoever waits for the line below may be gone by then
   signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is as a full disk
   if (!CheckWorkerSandbox(&options)) return kExitNoSandbox;
@@ -70,7 +72,7 @@ int RunDaemon(Options options) {
   report.context_bytes = devices->context_bytes;
   report.sessions_max = options.sessions_max;
   report.needs_vgpu = options.no_default_vgpu;
-  Supervisor supervisor(options, std::move(listener).value(), std::move(report), logs);
+  Supervisor supervisor(options, std::move(listener).value(), std::move(report), logs, notice);
   if (const Status status = supervisor.Prepare(); !status.ok()) return Fail(kName, status, kServiceInternal);
   supervisor.Watch(gateway);
   if (const Status status = supervisor.StartBroker(); !status.ok()) return Fail(kName, status, ExitCodeOfBroker(status));
@@ -82,6 +84,7 @@ int RunDaemon(Options options) {
   Announce(fmt::format("{}: listening on unix:{}{}, devices: {}, driver {}{}{}", kName, options.listen_path, also,
                        DescribeDevices(*devices), DescribeVersion(devices->version), who, control));
   LeaveForeground(options);
+  notice.Ready(fmt::format("unix:{}{}, {}", options.listen_path, also, DescribeDevices(*devices)));
   const int code = supervisor.Run();
   RemoveOwnDirectory(options, options.listen_path);
   return code;

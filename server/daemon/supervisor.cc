@@ -77,9 +77,10 @@ FairBound::Limits HostMemoryLimits(const Options& options) {
 
 }  // namespace
 
-Supervisor::Supervisor(const Options& options, UnixListener listener, ServerReport report, ChildLogs& logs)
+Supervisor::Supervisor(const Options& options, UnixListener listener, ServerReport report, ChildLogs& logs, ServiceNotice& notice)
     : options_(options),
       logs_(logs),
+      notice_(notice),
       broker_(options_, GpusOf(report, options), logs),
       usage_(options_, logs),
       node_(options_, logs),
@@ -101,7 +102,8 @@ Status Supervisor::Prepare() {
   sigaddset(&handled, SIGTERM);
   sigaddset(&handled, SIGINT);
   sigaddset(&handled, SIGCHLD);
-  if (!options_.control_url.empty()) sigaddset(&handled, SIGHUP);
+  // Whoever wants to hear of a service may tell it to read its files again, also where there are none.
+  if (!options_.control_url.empty() || notice_.wanted()) sigaddset(&handled, SIGHUP);
   if (sigprocmask(SIG_BLOCK, &handled, nullptr) != 0) return Status::FromErrno("cannot block signals", errno);
   signals_.reset(signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signals_.valid()) return Status::FromErrno("cannot create a signal descriptor", errno);
@@ -111,6 +113,7 @@ Status Supervisor::Prepare() {
 int Supervisor::Run() {
   while (phase_ == Phase::kServing || !workers_.empty()) {
     pool_.WarmUp();
+    notice_.Beat(MonotonicNs());
     // poll() skips negative descriptors.
     const bool accepts = phase_ == Phase::kServing && !accepting_.rests(MonotonicNs());
     std::vector<pollfd> ready = {{signals_.get(), POLLIN, 0},
@@ -425,7 +428,9 @@ void Supervisor::HandleSignals() {
     if (info.ssi_signo == SIGCHLD) continue;  // Reap() looks at all children anyway
     const bool terminal_gone = info.ssi_code == SI_KERNEL;
     if (info.ssi_signo == SIGHUP && !terminal_gone) {
-      ReadKeysAgain();
+      notice_.Reloading();
+      if (!options_.control_url.empty()) ReadKeysAgain();
+      notice_.Ready("serves");
       continue;
     }
     // A second signal of these does not wait for the grace period.
@@ -436,6 +441,9 @@ void Supervisor::HandleSignals() {
 void Supervisor::Advance(Phase phase) {
   if (phase < phase_ || (phase == phase_ && phase != Phase::kKilling)) return;
   phase_ = phase;
+  if (phase == Phase::kDraining || phase == Phase::kTerminating) {
+    notice_.Stopping(fmt::format("ending, {} sessions left", workers_.size()));
+  }
   pool_.Close();
   RefuseStarts(Status(StatusCode::kUnavailable, kEnding));
   const uint64_t now_ns = MonotonicNs();
@@ -465,7 +473,7 @@ void Supervisor::SignalWorkers(int number) {
 
 int Supervisor::PollTimeoutMs() const {
   uint64_t deadline_ns = phase_ == Phase::kServing ? pool_.next_ns() : deadline_ns_;
-  deadline_ns = std::min(deadline_ns, logs_.next_ns());
+  deadline_ns = std::min({deadline_ns, logs_.next_ns(), notice_.next_ns()});
   for (const auto& [id, client] : silent_) deadline_ns = std::min(deadline_ns, client.deadline_ns);
   deadline_ns = std::min(deadline_ns, NextStartNs());
   if (accepting_.rests(MonotonicNs())) deadline_ns = std::min(deadline_ns, accepting_.until_ns());

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "programs/service_notice.h"
 #include "protocol/base/shortage.h"
 #include "protocol/base/status.h"
 #include "protocol/base/unique_fd.h"
@@ -61,8 +62,9 @@ class Supervisor {
   // Clients for whom it is asked at the same time; more are told to come again.
   static constexpr size_t kAskedMax = 256;
 
-  // `report` is what queries are told, without what changes from one to the next. `logs` outlives it.
-  Supervisor(const Options& options, UnixListener listener, ServerReport report, ChildLogs& logs);
+  // `report` is what queries are told, without what changes from one to the next. `logs` and `notice` outlive it; the latter
+  // hears that the loop lives, reads its keys again, and ends.
+  Supervisor(const Options& options, UnixListener listener, ServerReport report, ChildLogs& logs, ServiceNotice& notice);
 
   // Blocks the signals the loop handles; before the first worker is started, so that none gets lost.
   Status Prepare();
@@ -214,6 +216,7 @@ class Supervisor {
 
   const Options options_;
   ChildLogs& logs_;
+  ServiceNotice& notice_;
   BrokerProcess broker_;
   UsageProcess usage_;
   NodeProcess node_;

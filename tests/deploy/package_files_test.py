@@ -23,6 +23,11 @@ PACKAGES = {
     "tessera-server": (["tesserad", "tessera-gateway", "tessera-node", "tessera-replay"], ["tessera-broker"], ["libtessera-emulator.so"]),
     "tessera-placer": (["tessera-placer"], ["tessera-admin"], []),
 }
+UNITS = {
+    "tessera": [],
+    "tessera-server": ["system/tesserad.service", "system/tessera-node.service", "user/tesserad.service"],
+    "tessera-placer": ["system/tessera-placer.service"],
+}
 # Packages whose headers are no code of ours to speak of: the system's, and those of libraries that are linked dynamically or not at all.
 LINKED = re.compile(r"libc6-dev|libc6-dev-.*|libstdc\+\+-.*|libgcc-.*|linux-libc-dev|libabsl-dev|libgrpc\+\+-dev|libgrpc-dev|liblz4-dev|"
                     r"libprotobuf-dev|libseccomp-dev|libsqlite3-dev|libzstd-dev|libucx-dev|prometheus-cpp-dev|libgtest-dev|"
@@ -56,7 +61,7 @@ class PackageFiles(unittest.TestCase):
         for package, (linked, others, libraries) in PACKAGES.items():
             private = self.private(package)
             wanted = {f"usr/bin/{name}" for name in linked} | {f"{private}/bin/{name}" for name in linked + others}
-            wanted |= {f"{private}/lib/{name}" for name in libraries}
+            wanted |= {f"{private}/lib/{name}" for name in libraries} | {f"usr/lib/systemd/{name}" for name in UNITS[package]}
             self.assertEqual({name for name in self.files[package] if not name.startswith("usr/share/")}, wanted)
             for name in linked:
                 link = os.readlink(self.directory / package / "usr/bin" / name)
