@@ -50,7 +50,7 @@ class Flood(unittest.TestCase):
         # The node was ended too, perhaps, and is back; the job has what it had, and another gets the other half.
         other = pool.run("--gpu-share", "0.5", "--wait", "30s", "--", "true")
         self.assertEqual(other.returncode, 0, other.stderr)
-        self.assertEqual(len(pool.grants()), 1)
+        wait_for(lambda: len(pool.grants()) == 1, 10, "the end of the other's grant")
         job.stdin.close()
         self.assertEqual(job.wait(20), 7)
         wait_for(lambda: pool.grants() == {}, 20, "the end of the job's grant")
