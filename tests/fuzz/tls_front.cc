@@ -39,8 +39,8 @@ class Front {
     length_ = sizeof(address_);
     FUZZ_CHECK(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address_), &length_) == 0);
     FUZZ_CHECK(listen(listener.get(), 64) == 0);
-    front_ = TlsFront::Make(std::move(listener), "a fuzzed service", [](UniqueFd socket, const std::string& holder) {
-               FUZZ_CHECK(holder == "name:alice");
+    front_ = TlsFront::Make(std::move(listener), "a fuzzed service", [](UniqueFd socket, const CertificateDescription& shown) {
+               FUZZ_CHECK(shown.name == "alice");
                std::thread(Echo, std::move(socket)).detach();
                return true;
              }).value();
