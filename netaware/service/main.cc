@@ -128,11 +128,11 @@ void NotePolicy(PlacerLoop& loop, const std::string& path, const Status& status)
 
 // Waits for a signal that ends the placer. `notice` hears meanwhile that the loop that decides does what is posted to it.
 void AwaitEnd(const sigset_t& ends, PlacerLoop& loop, ServiceNotice& notice) {
-  static std::atomic<bool> alive = true;  // the loop may do it after this has returned
+  const auto alive = std::make_shared<std::atomic<bool>>(true);  // the loop may set it after this has returned
   for (;;) {
-    if (notice.has_watchdog() && MonotonicNs() >= notice.next_ns() && alive.exchange(false)) {
+    if (notice.has_watchdog() && MonotonicNs() >= notice.next_ns() && alive->exchange(false)) {
       notice.Beat(MonotonicNs());
-      loop.Post([](PlacerCore&, int64_t) { alive = true; });
+      loop.Post([alive](PlacerCore&, int64_t) { *alive = true; });
     }
     const timespec pause{.tv_sec = 0, .tv_nsec = 100'000'000};
     const int number = notice.has_watchdog() ? sigtimedwait(&ends, nullptr, &pause) : sigwaitinfo(&ends, nullptr);
