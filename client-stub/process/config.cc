@@ -66,6 +66,7 @@ Config ParseConfig(const char* (*get)(const char* name)) {
     if (!ParseLogLevel(level, &config.log_level)) config.bad_log_level = level;
   }
   config.trace = OrEmpty(get("TESSERA_TRACE"));
+  if (const char* begun = get("TESSERA_RUN_BEGUN")) config.run_begun_ns = std::strtoull(begun, nullptr, 10);
   config.stats = OrEmpty(get("TESSERA_STATS"));
   if (config.stats == "0") config.stats.clear();
   config.launch_blocking = IsTrue(get("CUDA_LAUNCH_BLOCKING")) || IsTrue(get("TESSERA_LAUNCH_BLOCKING"));

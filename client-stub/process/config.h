@@ -25,10 +25,14 @@ struct Config {
   LogLevel log_level = LogLevel::kWarning;
   // A value of TESSERA_LOG that names no level; empty: none.
   std::string bad_log_level;
-  // TESSERA_STATS: empty or "0": no statistics; "1": to stderr at exit; else the path of a JSON file written at exit.
+  // TESSERA_STATS: empty or "0": no statistics; "1": to stderr at exit; else the path of a JSON file written at exit
+  // (process_file.h).
   std::string stats;
-  // TESSERA_TRACE: the path of a file that is written at exit; empty: no trace.
+  // TESSERA_TRACE: the path of a file that is written at exit (process_file.h); empty: no trace.
   std::string trace;
+  // TESSERA_RUN_BEGUN: when `tessera run` started the process's tree, in ns since 1970, by the clock that files are dated with.
+  // 0: unknown.
+  uint64_t run_begun_ns = 0;
   // CUDA_LAUNCH_BLOCKING or TESSERA_LAUNCH_BLOCKING is a number other than 0: every call waits for its result.
   bool launch_blocking = false;
   // CUDA_MODULE_LOADING=EAGER (anything else: lazy, the driver's default).

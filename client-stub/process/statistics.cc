@@ -11,7 +11,7 @@
 
 namespace tessera {
 
-Statistics::Statistics(std::string destination) : destination_(std::move(destination)), rows_(new Row[kRows]) {}
+Statistics::Statistics(ProcessFile destination) : destination_(std::move(destination)), rows_(new Row[kRows]) {}
 
 Statistics::Row& Statistics::Of(const CallInfo& info) {
   Row& row = rows_[std::min<size_t>(info.id, kRows - 1)];
@@ -110,17 +110,14 @@ std::string Statistics::ToTable() const {
 }
 
 void Statistics::Write() const {
-  if (destination_ == "1") {
+  if (destination_.path() == "1") {
     const std::string text = ToTable();
     std::fwrite(text.data(), 1, text.size(), stderr);
     return;
   }
-  const std::string text = ToJson();
-  std::FILE* file = std::fopen(destination_.c_str(), "we");
-  if (file == nullptr || std::fwrite(text.data(), 1, text.size(), file) != text.size()) {
-    LogWarning("the statistics could not be written to {} (TESSERA_STATS)", destination_);
+  if (!destination_.Write(ToJson())) {
+    LogWarning("the statistics could not be written to {} (TESSERA_STATS)", destination_.path());
   }
-  if (file != nullptr) std::fclose(file);
 }
 
 }  // namespace tessera

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "client-stub/process/process_file.h"
 #include "client-stub/process/process_part.h"
 #include "protocol/base/clock.h"
 #include "protocol/base/mutex.h"
@@ -18,8 +19,8 @@ struct CallInfo;
 
 class Statistics {
  public:
-  // `destination`: "1" for stderr, else the path of a file that receives JSON.
-  explicit Statistics(std::string destination);
+  // `destination`: "1" for stderr, else a file that receives JSON.
+  explicit Statistics(ProcessFile destination);
 
   // Those of the process; null unless TESSERA_STATS asks for them.
   static Statistics* OfProcess() { return PartOfProcess<std::unique_ptr<Statistics>>::Get().get(); }
@@ -68,7 +69,7 @@ class Statistics {
   static constexpr size_t kRows = 0x2000;  // ids of calls stay below (protocol/spec); others share the last row
   Row& Of(const CallInfo& info);
 
-  const std::string destination_;
+  const ProcessFile destination_;
   std::unique_ptr<Row[]> rows_;
   mutable Mutex mutex_;
   bool in_region_ GUARDED_BY(mutex_) = false;

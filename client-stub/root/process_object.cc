@@ -6,7 +6,9 @@ namespace tessera {
 
 ProcessObject::ProcessObject()
     : config(ReadConfig()),
-      statistics(GetConfig().stats.empty() ? nullptr : std::make_unique<Statistics>(GetConfig().stats)),
+      statistics(GetConfig().stats.empty()
+                     ? nullptr
+                     : std::make_unique<Statistics>(ProcessFile(GetConfig().stats, GetConfig().run_begun_ns))),
       compile_cache(GetConfig().compile_cache_directory, GetConfig().compile_cache_bytes_max),
       client(GetConfig(), Statistics::OfProcess(), &AttachSession) {}
 

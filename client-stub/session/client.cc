@@ -51,7 +51,7 @@ Client::Client(const Config& config, Statistics* statistics, void (*attach)(Sess
   if (!config.bad_log_level.empty()) {
     LogWarning("TESSERA_LOG={} is no level: use debug, info, warning, error or off", config.bad_log_level);
   }
-  if (!config.trace.empty()) trace_ = std::make_unique<Trace>(config.trace);
+  if (!config.trace.empty()) trace_ = std::make_unique<Trace>(ProcessFile(config.trace, config.run_begun_ns));
   plain_ = statistics_ == nullptr && trace_ == nullptr && !config.launch_blocking;
   ThreadEnds::Process().OnEnd(&TellThreadEnded);
   pthread_atfork(nullptr, nullptr, &Client::AfterForkInChild);

@@ -1,10 +1,13 @@
 #include "client-stub/session/trace.h"
 
 #include <fmt/core.h>
+#include <sys/prctl.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <array>
+#include <cerrno>
 #include <map>
+#include <string_view>
 
 #include "client-stub/process/call_info.h"
 #include "client-stub/session/session.h"
@@ -15,18 +18,35 @@ namespace {
 
 std::string Us(uint64_t ns) { return fmt::format("{}.{:03}", ns / 1000, ns % 1000); }
 
-std::string ProcessName(size_t number, std::string name) {
+// What stands in a JSON string, and in a file that is UTF-8.
+std::string Plain(std::string name) {
   for (char& letter : name) {
-    if (letter == '"' || letter == '\\' || static_cast<unsigned char>(letter) < ' ') letter = '_';
+    if (letter == '"' || letter == '\\' || letter < ' ' || letter > '~') letter = '_';
   }
-  return fmt::format("{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":{},\"args\":{{\"name\":\"{}\"}}}}", number, name);
+  return name;
+}
+
+std::string ProcessName(size_t number, const std::string& name) {
+  return fmt::format("{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":{},\"args\":{{\"name\":\"{}\"}}}}", number, Plain(name));
+}
+
+std::string ThreadName(uint32_t thread, const std::string& name) {
+  return fmt::format(",\n{{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":1,\"tid\":{},\"args\":{{\"name\":\"{}\"}}}}", thread,
+                     Plain(name));
+}
+
+std::string OwnThreadName() {
+  std::array<char, 16> name = {};  // as PR_GET_NAME has it, with its end
+  return prctl(PR_GET_NAME, name.data()) == 0 ? name.data() : "thread";
 }
 
 }  // namespace
 
 void Trace::AddCall(const CallInfo& info, uint32_t thread, uint64_t begin_ns) {
   const uint64_t end_ns = MonotonicNs();
+  if (std::string_view(info.name).starts_with("cuGetProcAddress")) return;
   MutexLock lock(mutex_);
+  if (!threads_.contains(thread)) threads_[thread] = OwnThreadName();
   if (calls_.size() == kTraceEventsMax) {
     ++lost_;
   } else {
@@ -93,7 +113,8 @@ void Trace::AddVisitsOf(const Session& session, size_t process, const Worker& wo
 
 std::string Trace::ToJson(std::span<Session* const> sessions, std::span<const Worker> workers) const {
   MutexLock lock(mutex_);
-  std::string text = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n" + ProcessName(1, "program");
+  std::string text = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n" + ProcessName(1, program_invocation_short_name);
+  for (const auto& [thread, name] : threads_) text += ThreadName(thread, name);
   std::map<const Session*, SentBySequence> sent_in;
   for (const SentEvent& sent : sent_) sent_in[sent.session][sent.sequence] = &sent;
   for (const CallEvent& call : calls_) {
@@ -132,12 +153,8 @@ std::string Trace::ToJson(std::span<Session* const> sessions, std::span<const Wo
 }
 
 void Trace::Write(std::span<Session* const> sessions, std::span<const Worker> workers) {
-  const std::string text = ToJson(sessions, workers);
-  std::FILE* file = std::fopen(path_.c_str(), "we");
-  if (file == nullptr || std::fwrite(text.data(), 1, text.size(), file) != text.size()) {
-    LogWarning("the trace could not be written to {} (TESSERA_TRACE)", path_);
-  }
-  if (file != nullptr) std::fclose(file);
+  if (file_.Write(ToJson(sessions, workers))) return;
+  LogWarning("the trace could not be written to {} (TESSERA_TRACE)", file_.path());
 }
 
 }  // namespace tessera

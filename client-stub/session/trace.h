@@ -1,7 +1,9 @@
 // What the process did when, as a file that Perfetto opens (https://ui.perfetto.dev): each thread's calls, each record's way to
-// the server, its execution there. On only with TESSERA_TRACE; a process that is forked from a traced one writes nothing.
+// the server, its execution there. On only with TESSERA_TRACE. Every process keeps a
+// file of its own (process/process_file.h), but one that was forked from a process with a session: it may make no calls.
 //
-// Form: Google's "Trace Event Format", JSON. Process 1 is the program, process 2 + i the worker of its i-th session. A record
+// Form: Google's "Trace Event Format", JSON. Process 1 is the program, by its name and with its threads'
+// names, process 2 + i the worker of its i-th session. A record
 // that waits to be executed is an asynchronous slice of its worker, an arrow leads from the call to the execution. A visit
 // (streams/stream_visit.h) is a slice of the program and one of the worker, whose stream waits. The clock is the program's
 // CLOCK_MONOTONIC; a worker's is compared with it at the end, which is right to half a round trip.
@@ -14,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "client-stub/process/process_file.h"
 #include "protocol/base/clock.h"
 #include "protocol/base/mutex.h"
 #include "protocol/wire/trace_event.h"
@@ -38,9 +41,9 @@ class Trace {
     uint64_t told_ns = 0;    // the answer was sent
   };
 
-  explicit Trace(std::string path) : path_(std::move(path)) {}
+  explicit Trace(ProcessFile file) : file_(std::move(file)) {}
 
-  // Any thread.
+  // Questions for the addresses of functions are left out: a program asks hundreds, and they are answered here. Any thread.
   void AddCall(const CallInfo& info, uint32_t thread, uint64_t begin_ns) EXCLUDES(mutex_);
   // `begin_ns`: when the call began that sent it; 0 where that is not known.
   void AddSent(const CallInfo& info, const Session& session, uint64_t sequence, uint32_t thread, uint64_t begin_ns)
@@ -79,12 +82,13 @@ class Trace {
       REQUIRES(mutex_);
   std::string ToJson(std::span<Session* const> sessions, std::span<const Worker> workers) const EXCLUDES(mutex_);
 
-  const std::string path_;
+  const ProcessFile file_;
   mutable Mutex mutex_;
   std::vector<CallEvent> calls_ GUARDED_BY(mutex_);
   std::vector<SentEvent> sent_ GUARDED_BY(mutex_);
-  std::map<uint64_t, VisitEvent> visits_ GUARDED_BY(mutex_);  // by number
-  uint64_t lost_ GUARDED_BY(mutex_) = 0;                      // beyond kTraceEventsMax
+  std::map<uint64_t, VisitEvent> visits_ GUARDED_BY(mutex_);    // by number
+  std::map<uint32_t, std::string> threads_ GUARDED_BY(mutex_);  // names of those that called, as they were then
+  uint64_t lost_ GUARDED_BY(mutex_) = 0;                        // beyond kTraceEventsMax
 };
 
 }  // namespace tessera

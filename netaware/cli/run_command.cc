@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <vector>
 
 #include "netaware/cli/exit_codes.h"
@@ -53,6 +54,12 @@ void SetEnvironment(const InstallLayout& layout, const std::string& server, cons
   PrependPath("LD_LIBRARY_PATH", layout.client_dir);
   setenv("TRITON_LIBCUDA_PATH", layout.client_dir.c_str(), 1);                    // Triton links against it
   setenv("NUMBA_CUDA_DRIVER", (layout.client_dir + "/libcuda.so.1").c_str(), 1);  // Numba loads by path
+  // Files that are younger are of this run (client-stub/process/process_file.h); a run within a run belongs to the outer one.
+  timespec now = {};
+  clock_gettime(CLOCK_REALTIME_COARSE, &now);
+  const std::string begun =
+      std::to_string(static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec));
+  setenv("TESSERA_RUN_BEGUN", begun.c_str(), 0);
   if (stats) setenv("TESSERA_STATS", "1", 1);
 }
 

@@ -6,6 +6,7 @@ usage: trace_test.py BUILD_DIRECTORY
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,7 @@ import unittest
 from product import TESSERA, Server, environment
 
 CLIENT = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "round_trips_client.py")]
+COMM = os.path.basename(os.path.realpath(sys.executable))[:15]  # of its first thread
 
 
 class Traced(unittest.TestCase):
@@ -33,10 +35,16 @@ class Traced(unittest.TestCase):
         return trace["traceEvents"]
 
     def check(self, events, way):
-        names = {event["pid"]: event["args"]["name"] for event in events if event["ph"] == "M"}
+        names = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
         self.assertEqual(sorted(names), [1, 2])
+        self.assertEqual(names[1], os.path.basename(sys.executable))
         slices = [event for event in events if event["ph"] == "X"]
         calls, ran = ([event for event in slices if event["pid"] == pid and not event["cat"].startswith("visit")] for pid in (1, 2))
+        # Each thread that called has its name, and questions for functions' addresses are left out.
+        threads = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+        self.assertEqual({call["tid"] for call in calls} - set(threads), set())
+        self.assertIn(COMM, threads.values())
+        self.assertEqual([call for call in calls if call["name"].startswith("cuGetProcAddress")], [])
         # A visit is seen on both sides.
         visits, visited = ([event["args"]["id"] for event in slices if event["cat"] == side] for side in ("visit", "visited"))
         self.assertEqual(visits, visited)
@@ -75,6 +83,32 @@ class Traced(unittest.TestCase):
 
     def test_between_hosts(self):
         self.check(self.trace(tcp=True), "link and queue")
+
+    def run_tree(self, path, **variables):
+        """A shell, and two processes of it that use the GPU at once, then a third."""
+        client = f'"{sys.executable}" -c "import ctypes; ctypes.CDLL(\'libcuda.so.1\').cuInit(0)"'
+        done = subprocess.run([TESSERA, "run", "--quiet", "--driver", "emulator", "--", "sh", "-c", f"{client} & {client}; wait; {client}"],
+                              env=environment(**variables), capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return sorted(os.listdir(os.path.dirname(path)))
+
+    def test_every_process_of_a_run_keeps_its_files(self):
+        for variable in ("TESSERA_TRACE", "TESSERA_STATS"):
+            with tempfile.TemporaryDirectory() as directory:
+                path = os.path.join(directory, "file.json")
+                first = self.run_tree(path, **{variable: path})
+                self.assertEqual(len(first), 3)
+                self.assertEqual(first[0], "file.json")
+                for name in first:
+                    with open(os.path.join(directory, name)) as file:
+                        json.load(file)
+                # Another run has the name again.
+                old = os.stat(path).st_mtime_ns
+                second = self.run_tree(path, **{variable: path})
+                self.assertEqual(len(second), 5)
+                self.assertGreater(os.stat(path).st_mtime_ns, old)
+                numbered = self.run_tree(path, **{variable: os.path.join(directory, "of-%p.json")})
+                self.assertEqual(len([name for name in numbered if re.fullmatch(r"of-\d+\.json", name)]), 3)
 
     def test_a_file_that_cannot_be_written_is_named(self):
         done = subprocess.run([TESSERA, "run", "--quiet", "--driver", "emulator", "--", *CLIENT],

@@ -40,6 +40,9 @@ TEST(Config, ReadsItsOwnVariables) {
   EXPECT_EQ(config.server, "unix:/run/x");
   EXPECT_EQ(config.log_level, LogLevel::kDebug);
   EXPECT_EQ(config.stats, "/tmp/s.json");
+  EXPECT_EQ(config.run_begun_ns, 0U);
+  EXPECT_EQ(Parse({{"TESSERA_RUN_BEGUN", "1764000000000000000"}}).run_begun_ns, 1764000000000000000U);
+  EXPECT_EQ(Parse({{"TESSERA_RUN_BEGUN", "noon"}}).run_begun_ns, 0U);
   EXPECT_EQ(Parse({{"TESSERA_LOG", "loud"}}).bad_log_level, "loud");
   EXPECT_EQ(Parse({{"TESSERA_LOG", "loud"}}).log_level, LogLevel::kWarning);
   EXPECT_EQ(Parse({{"TESSERA_STATS", "0"}}).stats, "");

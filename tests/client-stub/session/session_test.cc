@@ -337,7 +337,7 @@ TEST(Session, AForkedChildHasNoCudaAndTheParentGoesOn) {
 #endif
 
 TEST(Statistics, CountsByFunction) {
-  Statistics statistics("1");
+  Statistics statistics(ProcessFile("1"));
   statistics.CountCall(kEcho);
   statistics.CountCall(kEcho);
   statistics.CountSent(kEcho, 40);
@@ -353,7 +353,7 @@ TEST(Statistics, CountsByFunction) {
 TEST(Statistics, ARegionCountsWhatItEncloses) {
   constexpr CallInfo kOuter = Info("outer", 0x11, CallInfo::Mode::kSync, false);
   constexpr CallInfo kInner = Info("inner", 0x12, CallInfo::Mode::kSync, false);
-  Statistics statistics("1");
+  Statistics statistics(ProcessFile("1"));
   statistics.CountCall(kOuter);
   statistics.EndRegion();  // none has begun
   statistics.BeginRegion();
