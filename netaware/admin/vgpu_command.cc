@@ -201,7 +201,7 @@ int VgpuCommand(const VgpuOptions& options) {
   if (!status.ok()) return SayRefusal(connection, status);
   SayOfSms(options.annotations.contains(kSmPartition));
   if (options.output == "json") {
-    std::fputs(Text(AsJson(vgpu), 2).c_str(), stdout);
+    std::fputs(Text(options.action == "show" ? AsJsonWithMemory(vgpu) : AsJson(vgpu), 2).c_str(), stdout);
   } else if (options.action == "delete") {
     std::fputs(fmt::format("vGPU {} is deleted\n", Printable(vgpu.name())).c_str(), stdout);
   } else {

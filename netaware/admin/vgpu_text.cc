@@ -60,6 +60,15 @@ nlohmann::json AsJson(const control::v1::Vgpu& vgpu) {
           {"sessions", vgpu.sessions()}};
 }
 
+nlohmann::json AsJsonWithMemory(const control::v1::Vgpu& vgpu) {
+  nlohmann::json json = AsJson(vgpu);
+  if (!vgpu.problem().empty()) return json;
+  json["memory_held_bytes"] = vgpu.memory_held_bytes();
+  json["memory_held_by_kind"] = nlohmann::json::object();
+  for (const auto& [kind, bytes] : vgpu.memory_held_by_kind()) json["memory_held_by_kind"][kind] = bytes;
+  return json;
+}
+
 nlohmann::json AsJson(const control::v1::VgpuList& list) {
   nlohmann::json vgpus = nlohmann::json::array();
   for (const control::v1::Vgpu& vgpu : list.vgpus()) vgpus.push_back(AsJson(vgpu));

@@ -11,6 +11,8 @@ namespace tessera {
 
 nlohmann::json AsJson(const control::v1::Vgpu& vgpu);
 nlohmann::json AsJson(const control::v1::VgpuList& list);
+// Besides what its sessions hold, as Get tells it.
+nlohmann::json AsJsonWithMemory(const control::v1::Vgpu& vgpu);
 
 // A line for each field.
 std::string Describe(const control::v1::Vgpu& vgpu);

@@ -192,6 +192,9 @@ nlohmann::json ServerAsJson(const std::string& url, const ServerReport& report) 
                              {"queued_before_runs", vgpu.queued_before_runs},
                              {"memory_limit_bytes", vgpu.memory_limit_bytes},
                              {"memory_held_bytes", vgpu.memory_held_bytes}});
+    nlohmann::json& kinds = json["vgpus"].back()["memory_held_by_kind"];
+    for (size_t kind = 0; kind < kMemoryKinds; ++kind)
+      kinds[std::string(kMemoryKindNames[kind])] = vgpu.memory_held_by_kind[kind];
   }
   return json;
 }

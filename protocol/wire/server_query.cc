@@ -132,6 +132,7 @@ void ServerReport::Vgpu::Put(Encoder& out) const {
   out.Pod(queued_before_runs);
   out.Pod(memory_limit_bytes);
   out.Pod(memory_held_bytes);
+  for (const uint64_t bytes : memory_held_by_kind) out.Pod(bytes);
 }
 
 void ServerReport::Vgpu::Get(Decoder& in) {
@@ -149,6 +150,7 @@ void ServerReport::Vgpu::Get(Decoder& in) {
   in.Pod(&queued_before_runs);
   in.Pod(&memory_limit_bytes);
   in.Pod(&memory_held_bytes);
+  for (uint64_t& bytes : memory_held_by_kind) in.Pod(&bytes);
   // Numbers that people are shown.
   for (const double share : {request, limit, got_1s, got_10s}) {
     if (!(share >= 0 && share <= kShareMax)) in.Fail();

@@ -18,6 +18,7 @@
 #include "protocol/wire/decoder.h"
 #include "protocol/wire/encoder.h"
 #include "protocol/wire/handshake.h"
+#include "protocol/wire/memory_kind.h"
 
 namespace tessera {
 
@@ -231,8 +232,9 @@ struct ServerReport {
     bool queued_before_runs = false;  // it is not over
     uint64_t memory_limit_bytes = 0;  // of the device, of all its sessions; 0: none
     uint64_t memory_held_bytes = 0;
+    MemoryByKind memory_held_by_kind{};  // together it, or less while programs take and give
 
-    static constexpr size_t kBytesMin = 4 + 4 + 2 * 8 + 4 + 4 + 1 + 3 * 8 + 8 + 1 + 2 * 8;
+    static constexpr size_t kBytesMin = 4 + 4 + 2 * 8 + 4 + 4 + 1 + 3 * 8 + 8 + 1 + 2 * 8 + 8 * kMemoryKinds;
     static constexpr double kShareMax = 1'000;
     void Put(Encoder& out) const;
     // Fails for shares that are no numbers, or beyond kShareMax.

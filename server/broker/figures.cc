@@ -31,7 +31,9 @@ void AddFigures(const Gpu& gpu, int64_t now_ns, FiguresMessage* figures) {
     vgpu.queued_before_ms = static_cast<uint64_t>(before.took_ns / kMillisecondNs);
     vgpu.queued_before_runs = before.runs;
     vgpu.memory_limit_bytes = state.spec.memory_bytes;
-    vgpu.memory_held_bytes = gpu.MemoryHeldBy(id);
+    const Gpu::Memory held = gpu.MemoryHeldBy(id);
+    vgpu.memory_held_bytes = held.bytes;
+    vgpu.memory_held_by_kind = held.by_kind;
   }
 }
 

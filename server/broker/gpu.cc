@@ -74,7 +74,7 @@ Result<VgpuChange> Gpu::Plan(std::span<const FileVgpu> wanted) const {
   uint64_t held = 0;
   for (const VgpuId vgpu : time().vgpus()) {
     if (time().state(vgpu).spec.memory_bytes == 0)
-      held += MemoryHeldBy(vgpu) + vgpus_[vgpu].members.size() * rules_.context_bytes;
+      held += MemoryHeldBy(vgpu).bytes + vgpus_[vgpu].members.size() * rules_.context_bytes;
   }
   if (rules.memory_bytes != 0)
     rules.memory_bytes = std::max<uint64_t>(rules.memory_bytes - std::min(rules.memory_bytes, held), 1);
@@ -154,7 +154,7 @@ Status Gpu::CheckRoomIn(std::string_view name) const {
   const std::optional<VgpuId> vgpu = FindVgpu(name);
   const uint64_t limit = vgpu ? time().state(*vgpu).spec.memory_bytes : 0;
   if (limit == 0 || rules_.context_bytes == 0 || vgpus_[*vgpu].pages().empty()) return Status::Ok();
-  const uint64_t held = MemoryHeldBy(*vgpu);
+  const uint64_t held = MemoryHeldBy(*vgpu).bytes;
   if (held <= limit && rules_.context_bytes <= limit - held) return Status::Ok();
   return Status(
       StatusCode::kResourceExhausted,
@@ -191,14 +191,27 @@ void Gpu::AnswerMemoryQuestions() {
   }
 }
 
-uint64_t Gpu::MemoryHeldBy(VgpuId vgpu) const {
-  uint64_t held = 0;
+Gpu::Memory Gpu::MemoryHeldBy(VgpuId vgpu) const {
+  Memory held;
   for (const Member* member : vgpus_[vgpu].members) {
+    const ReportPage::Row& report = member->pages_.report().rows[row_];
     // More than the limit, where that was lowered. More than the GPU has is made up.
-    const uint64_t one = member->pages_.report().rows[row_].memory_held.load(std::memory_order_relaxed);
-    held += rules_.memory_bytes == 0 ? one : std::min(one, rules_.memory_bytes);
+    const uint64_t said = report.memory_held.load(std::memory_order_relaxed);
+    const uint64_t one = rules_.memory_bytes == 0 ? said : std::min(said, rules_.memory_bytes);
+    held.bytes += one;
+    uint64_t left = one;
+    for (size_t kind = 0; kind < kMemoryKinds; ++kind) {
+      if (kind == static_cast<size_t>(MemoryKind::kContexts)) continue;
+      const uint64_t part = std::min(left, report.memory_by_kind[kind].load(std::memory_order_relaxed));
+      held.by_kind[kind] += part;
+      left -= part;
+    }
   }
-  if (time().state(vgpu).spec.memory_bytes != 0) held += ContextsBytes(vgpus_[vgpu].pages().size(), rules_.context_bytes);
+  if (time().state(vgpu).spec.memory_bytes != 0) {
+    const uint64_t contexts = ContextsBytes(vgpus_[vgpu].pages().size(), rules_.context_bytes);
+    held.by_kind[static_cast<size_t>(MemoryKind::kContexts)] = contexts;
+    held.bytes += contexts;
+  }
   return held;
 }
 

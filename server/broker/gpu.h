@@ -90,7 +90,15 @@ class Gpu {
   void LookAtMemory(const Member& member) { memory_asked_ = memory_asked_ || AsksForMemory(member.pages_, row_); }
   // Of all, and tells each what others of its vGPU hold.
   void LookAtAllMemory();
-  uint64_t MemoryHeldBy(VgpuId vgpu) const;
+  // What the sessions of a vGPU hold, as their workers say, and what contexts take of its limit. The kinds add up to `bytes`, or
+  // to less while calls take and give.
+  struct Memory {
+    uint64_t bytes = 0;
+    MemoryByKind by_kind{};
+
+    friend bool operator==(const Memory&, const Memory&) = default;
+  };
+  Memory MemoryHeldBy(VgpuId vgpu) const;
 
   void Look(Member& member, int64_t now_ns);
   // Looks every kLookNs until then.

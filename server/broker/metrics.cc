@@ -51,7 +51,9 @@ Metrics MetricsOf(Broker& broker, int64_t now_ns) {
       vgpu.active_s = Seconds(tally.active_ns);
       vgpu.grants = state.grants;
       vgpu.sessions = state.sessions;
-      vgpu.memory_held_bytes = gpu.MemoryHeldBy(id);
+      const Gpu::Memory held = gpu.MemoryHeldBy(id);
+      vgpu.memory_held_bytes = held.bytes;
+      vgpu.memory_held_by_kind = held.by_kind;
       vgpu.memory_limit_bytes = state.spec.memory_bytes;
       vgpu.work = tally.work;
       vgpu.audit_findings = tally.audit_findings;

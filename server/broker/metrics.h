@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "protocol/base/mutex.h"
+#include "protocol/wire/memory_kind.h"
 #include "scheduler/hand_over_times.h"
 #include "server/broker/work_watch.h"
 
@@ -44,6 +45,7 @@ struct VgpuMetrics {
   uint64_t grants = 0;
   uint32_t sessions = 0;
   uint64_t memory_held_bytes = 0;
+  MemoryByKind memory_held_by_kind{};
   uint64_t memory_limit_bytes = 0;  // 0: none
   WorkCounts work;
   uint64_t audit_findings = 0;

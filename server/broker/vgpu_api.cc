@@ -132,7 +132,18 @@ VgpuAnswer AnswerFrom(const std::vector<ShownVgpu>& all, const VgpuCall& call, c
 
 VgpuAnswer VgpuApi::Do(const VgpuCall& call, int64_t now_ns) {
   const bool reads = call.kind == VgpuCall::Kind::kGet || call.kind == VgpuCall::Kind::kList;
-  return reads ? VgpuAnswer{.all = All(), .gpus = Gpus()} : Change(call, now_ns);
+  if (!reads) return Change(call, now_ns);
+  VgpuAnswer answer{.all = All(), .gpus = Gpus()};
+  if (call.kind == VgpuCall::Kind::kGet) answer.memory = MemoryOf(call.name);
+  return answer;
+}
+
+Gpu::Memory VgpuApi::MemoryOf(const std::string& name) const {
+  const BookedVgpu* const booked = broker_.book().Find(name);
+  if (booked == nullptr) return {};
+  const Gpu& gpu = broker_.gpu(booked->gpu);
+  const std::optional<VgpuId> id = gpu.FindVgpu(name);
+  return id ? gpu.MemoryHeldBy(*id) : Gpu::Memory{};
 }
 
 GpuList VgpuApi::Gpus() {

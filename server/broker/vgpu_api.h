@@ -97,6 +97,7 @@ struct VgpuAnswer {
   std::vector<ShownVgpu> vgpus{};  // as it is now; of kDelete: as it was; of kImport: those that were made, by name
   VgpuList all{};                  // of kGet and kList alone: what AnswerFrom() chooses from
   GpuList gpus{};                  // likewise; the same as long as the broker lives
+  Gpu::Memory memory{};            // of kGet: what the sessions of that vGPU hold now, whether or not the caller may see it
 
   friend bool operator==(const VgpuAnswer&, const VgpuAnswer&) = default;
 };
@@ -140,6 +141,7 @@ class VgpuApi {
   ShownVgpu ViewOf(const BookedVgpu& vgpu) const;
   static ShownVgpu ViewOf(const std::string& name, const VgpuBook::Aside& aside);
   std::string NotInForce(const std::string& name) const;
+  Gpu::Memory MemoryOf(const std::string& name) const;
 
   GpuList Gpus();
 

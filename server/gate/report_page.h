@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "protocol/wire/memory_kind.h"
 #include "server/gate/gate_page.h"
 
 namespace tessera {
@@ -29,13 +30,14 @@ struct ReportPage {
     std::atomic<uint64_t> span_count;  // spans that have ended, in all; the last kSpans of them are in `spans`
     std::atomic<uint64_t> launches;    // records that passed the gate, in all
     std::atomic<uint64_t> longest_wait_ns;
-    std::atomic<uint64_t> waited_ns;      // at the gate, in all
-    std::atomic<uint64_t> engaged_ns;     // when the worker saw that a gate of its GPUs had closed; 0: all are free
-    std::atomic<uint64_t> drained_ns;     // when it first saw after that that the driver had done everything; 0: not yet. As
-                                          // engaged_ns: nothing was queued then
-    std::atomic<uint64_t> memory_held;    // bytes of the GPU's memory
-    std::atomic<uint64_t> memory_asks;    // how often the session has asked for a larger part of its vGPU's memory
-    std::atomic<uint64_t> memory_wanted;  // bytes beyond its budget that it asked for last
+    std::atomic<uint64_t> waited_ns;    // at the gate, in all
+    std::atomic<uint64_t> engaged_ns;   // when the worker saw that a gate of its GPUs had closed; 0: all are free
+    std::atomic<uint64_t> drained_ns;   // when it first saw after that that the driver had done everything; 0: not yet. As
+                                        // engaged_ns: nothing was queued then
+    std::atomic<uint64_t> memory_held;  // bytes of the GPU's memory
+    std::atomic<uint64_t> memory_by_kind[kMemoryKinds];  // the same, by MemoryKind: shown, and nothing is decided by it
+    std::atomic<uint64_t> memory_asks;                   // how often the session has asked for a larger part of its vGPU's memory
+    std::atomic<uint64_t> memory_wanted;                 // bytes beyond its budget that it asked for last
     // What the session did there, in all, in every mode.
     std::atomic<uint64_t> did_kernels;     // calls that launched one
     std::atomic<uint64_t> did_graphs;      // launched

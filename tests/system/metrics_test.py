@@ -101,6 +101,7 @@ class WhatIsTold(Metrics):
             self.addCleanup(copies.kill)
             wait_for(lambda: all(self.value(name, "a") >= before[name, "a"] + (64 << 20) for name in names), 60, f"copies of {memory} memory")
             self.assertGreaterEqual(self.value("tessera_vgpu_memory_held_bytes", "a"), 64 << 20)
+            self.assertRegex(self.fetch(), r'tessera_vgpu_memory_kind_bytes\{vgpu="a",gpu="[^"]*",kind="allocations"\} [1-9]')
             copies.kill()
         done = self.run_in("a", program("graphs"))
         self.assertEqual(done.returncode, 0, done.stderr)

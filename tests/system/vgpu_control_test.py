@@ -44,6 +44,10 @@ class VgpuControlTest(VgpuTest):
     def json(self, *words, **more):
         return json.loads(self.vgpu(*words, "-o", "json", **more))
 
+    def what_is_kept(self, name):
+        """What is shown of a vGPU, but for what its sessions hold now."""
+        return {key: value for key, value in self.json("show", name).items() if not key.startswith("memory_held")}
+
     def run_as(self, user, name):
         """The exit code of a program of this user's in a vGPU, and what was said on stderr."""
         done = subprocess.run([TESSERA, "run", "--quiet", "--server", self.server.url, "--vgpu", name, "--", program("occupy"), "1", "1"],
@@ -177,6 +181,15 @@ class VgpuControlTest(VgpuTest):
         tries = lambda size: subprocess.run([TESSERA, "run", "--quiet", "--server", self.server.url, "--vgpu", "b", "--", program("memory_limit"),
                                              "try", str(size)], capture_output=True, text=True, timeout=60, env=environment()).stdout
         self.assertEqual((tries(64), tries(65)), ("yes\n", "no\n"))
+        holder = subprocess.Popen([TESSERA, "run", "--quiet", "--server", self.server.url, "--vgpu", "b", "--", program("memory_limit"), "hold", "40"],
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment())
+        end_with_test(holder)
+        holder.stdout.readline()
+        # Those that tried have ended, and their workers as well.
+        wait_for(lambda: self.json("show", "b")["memory_held_bytes"] == 40 * mib, 20, "what the program holds alone")
+        kinds = self.json("show", "b")["memory_held_by_kind"]
+        self.assertEqual({kind: held for kind, held in kinds.items() if held}, {"allocations": 40 * mib})
+        holder.communicate("\n")
         self.vgpu("resize", "b", "--memory", "100MiB")
         self.assertEqual((tries(100), tries(101)), ("yes\n", "no\n"))
         self.assertEqual(self.json("resize", "b", "--memory", "none")["memory_bytes"], 0)
@@ -402,7 +415,7 @@ class VgpuControlTest(VgpuTest):
         server.stop()
         self.serve("--state", state)
         wait_for(self.names, 30, "its vGPUs")
-        again = self.json("show", "a")
+        again = self.what_is_kept("a")
         self.assertGreater(again.pop("revision"), made.pop("revision"))
         self.assertEqual(again, made)
 
@@ -432,7 +445,7 @@ class VgpuControlTest(VgpuTest):
         self.assertEqual(runs("c").returncode, 0)
         again(2)
         self.assertEqual(self.names(), ["a", "c"])
-        back = self.json("show", "a")
+        back = self.what_is_kept("a")
         self.assertGreater(back.pop("revision"), made.pop("revision"))
         self.assertEqual(back, made)
         done = runs("a")

@@ -58,8 +58,11 @@ class Memory(VgpuTest):
         """Until `tessera status` says so of a vGPU; the broker tells twice a second."""
         def says():
             vgpu, = [one for one in self.status().get("vgpus", []) if one["name"] == name] or [{}]
-            return all(vgpu.get(f"memory_{field}_bytes") == value for field, value in wanted.items())
+            if not all(vgpu.get(f"memory_{field}_bytes") == value for field, value in wanted.items()):
+                return False
+            return vgpu["memory_held_by_kind"] if sum(vgpu["memory_held_by_kind"].values()) == vgpu["memory_held_bytes"] else False
         wait_for(says, 10, f"{wanted} of {name}")
+        return says()
 
     def test_every_path_ends_at_the_limit(self):
         self.serve(vgpu("small", 0.5, memory=LIMIT), vgpu("large", 0.4, memory="1 GiB"))
@@ -71,7 +74,15 @@ class Memory(VgpuTest):
             # Small blocks share pieces of 2 MiB.
             self.assertLessEqual(bytes_, LIMIT, path)
             self.assertGreaterEqual(bytes_, LIMIT, path)
-        self.wait_for_told(held=0)
+        # Each kind went up and came down again on its way.
+        self.assertEqual(set(self.wait_for_told(held=0).values()), {0})
+
+    def test_what_is_held_is_told_by_kind(self):
+        self.serve(vgpu("small", 0.3, memory=LIMIT), vgpu("other", 0.3, memory=40 * MIB))
+        handle = self.holder(40, shares=True)
+        self.assertEqual(self.limited("open", handle, name="other").stdout, "yes\n")
+        kinds = self.wait_for_told(held=40 * MIB)
+        self.assertEqual({kind: bytes_ for kind, bytes_ in kinds.items() if bytes_}, {"allocations": 40 * MIB})
 
     def test_st_vgpu_two_clients_share_quota_and_limit(self):
         self.serve(vgpu("small", 0.5, memory=LIMIT))

@@ -104,8 +104,10 @@ void ControlCalls::Deliver() {
     }
     if (answer.all != nullptr) {
       GpuList gpus = std::move(answer.gpus);
+      const Gpu::Memory memory = answer.memory;
       answer = AnswerFrom(*answer.all, waiting.what, administrators_);
       answer.gpus = std::move(gpus);
+      answer.memory = memory;
     }
     waiting.call->Answer(answer);
   }

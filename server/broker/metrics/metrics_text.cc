@@ -108,10 +108,17 @@ void AddVgpus(const Metrics& metrics, Families* families) {
   families->OfVgpus("tessera_vgpu_sessions", "Sessions in the vGPU.", kGauge, [](const V& v) { return v.sessions; });
   families->OfVgpus("tessera_vgpu_memory_held_bytes", "GPU memory that sessions of the vGPU hold.", kGauge,
                     [](const V& v) { return v.memory_held_bytes; });
-  std::vector<ClientMetric> limits;
+  std::vector<ClientMetric> kinds, limits;
   for (const V& vgpu : metrics.vgpus) {
+    for (size_t kind = 0; kind < kMemoryKinds; ++kind) {
+      Labels labels = LabelsOf(vgpu);
+      labels.push_back({"kind", std::string(kMemoryKindNames[kind])});
+      kinds.push_back(Gauge(std::move(labels), static_cast<double>(vgpu.memory_held_by_kind[kind])));
+    }
     if (vgpu.memory_limit_bytes != 0) limits.push_back(Gauge(LabelsOf(vgpu), static_cast<double>(vgpu.memory_limit_bytes)));
   }
+  families->Add("tessera_vgpu_memory_kind_bytes", "GPU memory that sessions of the vGPU hold, by what it was taken for.", kGauge,
+                std::move(kinds));
   families->Add("tessera_vgpu_memory_limit_bytes", "GPU memory that sessions of the vGPU may hold; none for one without a limit.",
                 kGauge, std::move(limits));
 }

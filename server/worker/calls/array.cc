@@ -23,9 +23,10 @@ void FinishArray(CallContext& call, HandleId id, const CUDA_ARRAY3D_DESCRIPTOR& 
   const CUdevice device = CurrentDevice(call);
   const bool limited = charges.ledger().limited(device);
   const uint64_t bytes = limited ? ArrayBytes(call.driver(), device, array, levels) : 0;
-  const CUresult result = WithRoom(call, bytes, [&] { return Charged(charges.ledger(), device, bytes, make); });
+  const CUresult result =
+      WithRoom(call, bytes, [&] { return Charged(charges.ledger(), device, MemoryKind::kArrays, bytes, make); });
   if (result == CUDA_SUCCESS) {
-    if (limited) charges.objects().Keep(id.value(), HeldMemory(charges.ledger(), device, bytes));
+    if (limited) charges.objects().Keep(id.value(), HeldMemory(charges.ledger(), device, MemoryKind::kArrays, bytes));
     call.New(id, object);
   }
   call.Finish(result);

@@ -59,11 +59,11 @@ void Do_cuMemImportFromShareableHandle(CallContext& call, const cuMemImportFromS
   }
   // It counts for who imports it as well: the memory stays as long as one of them has it.
   const uint64_t bytes = properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE ? share.facts.allocation_bytes : 0;
-  if (!Held(call).ledger().Take(reply.device, bytes)) {
+  if (!Held(call).ledger().Take(reply.device, MemoryKind::kImports, bytes)) {
     call.driver().cuMemRelease(allocation);
     return call.Finish(CUDA_ERROR_OUT_OF_MEMORY);
   }
-  Held(call).physical().Made(allocation, HeldMemory(Held(call).ledger(), reply.device, bytes));
+  Held(call).physical().Made(allocation, HeldMemory(Held(call).ledger(), reply.device, MemoryKind::kImports, bytes));
   call.New(request.handle, allocation);
   call.Finish(result, reply);
 }

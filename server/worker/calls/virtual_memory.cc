@@ -60,10 +60,10 @@ void Do_cuMemCreate(CallContext& call, const cuMemCreateRequest& request) {
   const bool on_device = properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE;
   const CUdevice device = properties.location.id;
   MemoryLedger& ledger = Held(call).ledger();
-  const auto charged = [&] { return Charged(ledger, device, request.size, create); };
+  const auto charged = [&] { return Charged(ledger, device, MemoryKind::kAllocations, request.size, create); };
   const CUresult result = on_device ? WithRoom(call.worker(), device, request.size, charged) : create();
   if (result == CUDA_SUCCESS) {
-    if (on_device) Held(call).physical().Made(allocation, HeldMemory(ledger, device, request.size));
+    if (on_device) Held(call).physical().Made(allocation, HeldMemory(ledger, device, MemoryKind::kAllocations, request.size));
     call.New(request.handle, allocation);
   }
   call.Finish(result, cuMemCreateReply{});

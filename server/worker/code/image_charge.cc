@@ -28,8 +28,10 @@ CUresult LoadCharged(CallContext& call, const DriverImage& image, HandleId owner
   const CUdevice device = std::max(CurrentDevice(call), 0);
   if (!charges.ledger().limited(device)) return load();
   const uint64_t bytes = VariableBytes(image.parts(), CapabilityOf(call.driver(), device));
-  const CUresult result = WithRoom(call.worker(), device, bytes, [&] { return Charged(charges.ledger(), device, bytes, load); });
-  if (result == CUDA_SUCCESS) charges.objects().Keep(owner.value(), HeldMemory(charges.ledger(), device, bytes));
+  const CUresult result = WithRoom(call.worker(), device, bytes,
+                                   [&] { return Charged(charges.ledger(), device, MemoryKind::kVariables, bytes, load); });
+  if (result == CUDA_SUCCESS)
+    charges.objects().Keep(owner.value(), HeldMemory(charges.ledger(), device, MemoryKind::kVariables, bytes));
   return result;
 }
 

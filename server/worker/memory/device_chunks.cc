@@ -66,7 +66,7 @@ CUresult DeviceChunks::Acquire(CUdevice device, uint64_t bytes, Chunk* out) {
 }
 
 CUresult DeviceChunks::Create(Device& state, CUdevice device, uint64_t bytes, Chunk* out) {
-  return Charged(ledger_, device, bytes, [&] { return CreateUncharged(state, device, bytes, out); });
+  return Charged(ledger_, device, MemoryKind::kAllocations, bytes, [&] { return CreateUncharged(state, device, bytes, out); });
 }
 
 CUresult DeviceChunks::CreateUncharged(Device& state, CUdevice device, uint64_t bytes, Chunk* out) {
@@ -128,7 +128,7 @@ void DeviceChunks::Destroy(const Chunk& chunk) {
   if (result == CUDA_SUCCESS) space_.Release(chunk.range.base);
   const CUresult released = driver_.cuMemRelease(chunk.physical);
   // A mapping that could not be removed holds the memory.
-  if (result == CUDA_SUCCESS && released == CUDA_SUCCESS) ledger_.Give(chunk.device, chunk.range.bytes);
+  if (result == CUDA_SUCCESS && released == CUDA_SUCCESS) ledger_.Give(chunk.device, MemoryKind::kAllocations, chunk.range.bytes);
   if (result != CUDA_SUCCESS || released != CUDA_SUCCESS) {
     LogDebug("device memory at {:#x} could not be released: results {} and {}", chunk.range.base, int(result), int(released));
   }

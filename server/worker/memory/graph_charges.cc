@@ -84,11 +84,11 @@ bool GraphCharges::TakeFor(const Needs& needs, Needs* taken) {
     const uint64_t used = Attribute(device, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT);
     const uint64_t spare = reserved > used ? reserved - used : 0;
     const uint64_t growth = bytes > spare ? bytes - spare : 0;
-    if (ledger_.Take(device, growth)) {
+    if (ledger_.Take(device, MemoryKind::kGraphs, growth)) {
       (*taken)[device] = growth;
       continue;
     }
-    for (const auto& [other, its_bytes] : *taken) ledger_.Give(other, its_bytes);
+    for (const auto& [other, its_bytes] : *taken) ledger_.Give(other, MemoryKind::kGraphs, its_bytes);
     return false;
   }
   return true;
@@ -102,9 +102,9 @@ uint64_t GraphCharges::Attribute(CUdevice device, CUgraphMem_attribute attribute
 void GraphCharges::MeasureOne(CUdevice device) {
   uint64_t& counted = counted_[device];
   const uint64_t reserved = Attribute(device, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT);
-  if (reserved > counted) ledger_.Add(device, reserved - counted);
+  if (reserved > counted) ledger_.Add(device, MemoryKind::kGraphs, reserved - counted);
   if (reserved < counted) {
-    ledger_.Give(device, counted - reserved);
+    ledger_.Give(device, MemoryKind::kGraphs, counted - reserved);
     for (auto& [exec, instance] : instances_) instance.has_all = false;
   }
   counted = reserved;

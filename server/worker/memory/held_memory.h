@@ -17,17 +17,19 @@ class HeldMemory {
  public:
   HeldMemory() = default;
   // Of what the ledger has counted already; it outlives this.
-  HeldMemory(MemoryLedger& ledger, CUdevice device, uint64_t bytes) : ledger_(&ledger), device_(device), bytes_(bytes) {}
+  HeldMemory(MemoryLedger& ledger, CUdevice device, MemoryKind kind, uint64_t bytes)
+      : ledger_(&ledger), device_(device), kind_(kind), bytes_(bytes) {}
   HeldMemory(HeldMemory&& other) noexcept
-      : ledger_(std::exchange(other.ledger_, nullptr)), device_(other.device_), bytes_(other.bytes_) {}
+      : ledger_(std::exchange(other.ledger_, nullptr)), device_(other.device_), kind_(other.kind_), bytes_(other.bytes_) {}
   HeldMemory& operator=(HeldMemory&& other) noexcept {
     std::swap(ledger_, other.ledger_);
     std::swap(device_, other.device_);
+    std::swap(kind_, other.kind_);
     std::swap(bytes_, other.bytes_);
     return *this;
   }
   ~HeldMemory() {
-    if (ledger_ != nullptr) ledger_->Give(device_, bytes_);
+    if (ledger_ != nullptr) ledger_->Give(device_, kind_, bytes_);
   }
 
   CUdevice device() const { return device_; }
@@ -36,6 +38,7 @@ class HeldMemory {
  private:
   MemoryLedger* ledger_ = nullptr;
   CUdevice device_ = 0;
+  MemoryKind kind_ = MemoryKind::kAllocations;
   uint64_t bytes_ = 0;
 };
 

@@ -32,13 +32,13 @@ CUresult LimitCharges::Set(uint64_t context, CUdevice device, CUlimit limit, uin
   uint64_t wanted = 0;
   if (__builtin_mul_overflow(value - std::min(value, charge.base), unit, &wanted)) return CUDA_ERROR_OUT_OF_MEMORY;
   const uint64_t more = wanted - std::min(wanted, charge.bytes);
-  if (!ledger_.Take(device, more)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (!ledger_.Take(device, MemoryKind::kKernels, more)) return CUDA_ERROR_OUT_OF_MEMORY;
   const CUresult result = set();
   if (result != CUDA_SUCCESS) {
-    ledger_.Give(device, more);
+    ledger_.Give(device, MemoryKind::kKernels, more);
     return result;
   }
-  if (wanted < charge.bytes) ledger_.Give(device, charge.bytes - wanted);
+  if (wanted < charge.bytes) ledger_.Give(device, MemoryKind::kKernels, charge.bytes - wanted);
   charge.bytes = wanted;
   return result;
 }
@@ -47,7 +47,7 @@ void LimitCharges::Forget(uint64_t context) {
   MutexLock lock(mutex_);
   const auto begin = charges_.lower_bound({context, CUlimit(0)});
   const auto end = charges_.lower_bound({context + 1, CUlimit(0)});
-  for (auto each = begin; each != end; ++each) ledger_.Give(each->second.device, each->second.bytes);
+  for (auto each = begin; each != end; ++each) ledger_.Give(each->second.device, MemoryKind::kKernels, each->second.bytes);
   charges_.erase(begin, end);
 }
 

@@ -25,34 +25,39 @@ const MemoryLedger::Lane* MemoryLedger::LaneOf(CUdevice device) const {
   return lane.gate == nullptr ? nullptr : &lane;
 }
 
-bool MemoryLedger::TryTake(const Lane& lane, uint64_t bytes) {
+bool MemoryLedger::TryTake(const Lane& lane, MemoryKind kind, uint64_t bytes) {
   const uint64_t held = lane.report->memory_held.fetch_add(bytes, std::memory_order_seq_cst) + bytes;
   const bool limited = lane.gate->memory_limit.load(std::memory_order_relaxed) != 0;
-  if (!limited || held <= lane.gate->memory_budget.load(std::memory_order_seq_cst)) return true;
+  if (!limited || held <= lane.gate->memory_budget.load(std::memory_order_seq_cst)) {
+    OfKind(lane, kind).fetch_add(bytes, std::memory_order_relaxed);
+    return true;
+  }
   lane.report->memory_held.fetch_sub(bytes, std::memory_order_seq_cst);
   return false;
 }
 
-bool MemoryLedger::Take(CUdevice device, uint64_t bytes) {
+bool MemoryLedger::Take(CUdevice device, MemoryKind kind, uint64_t bytes) {
   const Lane* const lane = LaneOf(device);
   if (lane == nullptr) return true;
   if (bytes > UINT64_MAX / 2) return false;
-  if (TryTake(*lane, bytes)) return true;
+  if (TryTake(*lane, kind, bytes)) return true;
   // Nobody in the vGPU could give that much.
   const uint64_t held = lane->report->memory_held.load(std::memory_order_relaxed);
   if (held + bytes > lane->gate->memory_limit.load(std::memory_order_relaxed)) return false;
-  return Ask(*lane, bytes) && TryTake(*lane, bytes);
+  return Ask(*lane, bytes) && TryTake(*lane, kind, bytes);
 }
 
-void MemoryLedger::Give(CUdevice device, uint64_t bytes) {
+void MemoryLedger::Give(CUdevice device, MemoryKind kind, uint64_t bytes) {
   if (const Lane* const lane = LaneOf(device); lane != nullptr) {
+    OfKind(*lane, kind).fetch_sub(bytes, std::memory_order_relaxed);
     lane->report->memory_held.fetch_sub(bytes, std::memory_order_seq_cst);
   }
 }
 
-void MemoryLedger::Add(CUdevice device, uint64_t bytes) {
+void MemoryLedger::Add(CUdevice device, MemoryKind kind, uint64_t bytes) {
   if (const Lane* const lane = LaneOf(device); lane != nullptr) {
     lane->report->memory_held.fetch_add(bytes, std::memory_order_seq_cst);
+    OfKind(*lane, kind).fetch_add(bytes, std::memory_order_relaxed);
   }
 }
 
@@ -92,6 +97,11 @@ uint64_t MemoryLedger::LimitBytes(CUdevice device) const {
 uint64_t MemoryLedger::HeldBytes(CUdevice device) const {
   const Lane* const lane = LaneOf(device);
   return lane == nullptr ? 0 : lane->report->memory_held.load(std::memory_order_relaxed);
+}
+
+uint64_t MemoryLedger::HeldBytes(CUdevice device, MemoryKind kind) const {
+  const Lane* const lane = LaneOf(device);
+  return lane == nullptr ? 0 : OfKind(*lane, kind).load(std::memory_order_relaxed);
 }
 
 uint64_t MemoryLedger::LeftBytes(CUdevice device) {

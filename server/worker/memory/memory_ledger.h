@@ -1,8 +1,8 @@
 // What a session holds of each GPU's memory, and how much it may.
 //
-//   const CUresult result = Charged(ledger, device, bytes, [&] { return driver.cuMemCreate(...); });
+//   const CUresult result = Charged(ledger, device, MemoryKind::kAllocations, bytes, [&] { return driver.cuMemCreate(...); });
 //   ...
-//   ledger.Give(device, bytes);   // after the driver has it back
+//   ledger.Give(device, MemoryKind::kAllocations, bytes);   // after the driver has it back
 //
 // A vGPU with a limit divides it among its sessions: each has a budget, which the broker writes into the session's gate page
 // (server/gate/gate_page.h). A session alone in its vGPU gets all of it with its first allocation, and asks nobody from then on.
@@ -11,6 +11,9 @@
 // The broker takes back what a session does not use: it lowers the budget, then reads what is held, and raises the budget to that
 // if need be. Here what is held is raised first, and then the budget read. Both are sequentially consistent: one of the two sees
 // the other.
+//
+// Beside what is held in all it is counted by kind, for those who watch: after it was taken, and before it is given back. So the
+// kinds add up to no more than the sum, and to the sum while no call takes or gives. Nothing is decided by them.
 //
 // Any thread.
 #pragma once
@@ -23,6 +26,7 @@
 
 #include "protocol/base/mutex.h"
 #include "protocol/channel/waiting.h"
+#include "protocol/wire/memory_kind.h"
 #include "server/worker/gate/gate.h"
 
 namespace tessera {
@@ -38,17 +42,18 @@ class MemoryLedger {
   MemoryLedger& operator=(const MemoryLedger&) = delete;
 
   // Counts `bytes` more as held. False when the session may not hold them; nothing has changed then. May wait for the broker.
-  bool Take(CUdevice device, uint64_t bytes) EXCLUDES(ask_mutex_);
+  bool Take(CUdevice device, MemoryKind kind, uint64_t bytes) EXCLUDES(ask_mutex_);
   // They are not held any more: the driver has them back.
-  void Give(CUdevice device, uint64_t bytes);
+  void Give(CUdevice device, MemoryKind kind, uint64_t bytes);
   // What is held already, and was found to be so by measuring: counted, whatever the limit.
-  void Add(CUdevice device, uint64_t bytes);
+  void Add(CUdevice device, MemoryKind kind, uint64_t bytes);
 
   bool limited(CUdevice device) const { return LimitBytes(device) != 0; }
   bool any_limit() const;
   // Of the vGPU; 0: none.
   uint64_t LimitBytes(CUdevice device) const;
   uint64_t HeldBytes(CUdevice device) const;
+  uint64_t HeldBytes(CUdevice device, MemoryKind kind) const;
   // What the vGPU may hold beyond what all its sessions do; UINT64_MAX without a limit.
   uint64_t LeftBytes(CUdevice device) EXCLUDES(ask_mutex_);
 
@@ -59,7 +64,10 @@ class MemoryLedger {
     ReportPage::Row* report = nullptr;
   };
   const Lane* LaneOf(CUdevice device) const;
-  static bool TryTake(const Lane& lane, uint64_t bytes);
+  static bool TryTake(const Lane& lane, MemoryKind kind, uint64_t bytes);
+  static std::atomic<uint64_t>& OfKind(const Lane& lane, MemoryKind kind) {
+    return lane.report->memory_by_kind[static_cast<size_t>(kind)];
+  }
   // Asks the broker for a budget of `bytes` more than now. False without an answer.
   bool Ask(const Lane& lane, uint64_t bytes) EXCLUDES(ask_mutex_);
 
@@ -72,10 +80,10 @@ class MemoryLedger {
 // The result of `allocate`, which takes `bytes` of `device` where it succeeds. CUDA_ERROR_OUT_OF_MEMORY, and it was not called,
 // where the session may not hold them.
 template <typename Allocate>
-CUresult Charged(MemoryLedger& ledger, CUdevice device, uint64_t bytes, const Allocate& allocate) {
-  if (!ledger.Take(device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+CUresult Charged(MemoryLedger& ledger, CUdevice device, MemoryKind kind, uint64_t bytes, const Allocate& allocate) {
+  if (!ledger.Take(device, kind, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   const CUresult result = allocate();
-  if (result != CUDA_SUCCESS) ledger.Give(device, bytes);
+  if (result != CUDA_SUCCESS) ledger.Give(device, kind, bytes);
   return result;
 }
 

@@ -20,8 +20,8 @@ uint64_t PoolCharges::Attribute(CUmemoryPool pool, CUmemPool_attribute attribute
 
 void PoolCharges::MeasureOne(CUmemoryPool handle, Pool& pool) const {
   const uint64_t reserved = Attribute(handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
-  if (reserved > pool.counted_bytes) ledger_.Add(pool.device, reserved - pool.counted_bytes);
-  if (reserved < pool.counted_bytes) ledger_.Give(pool.device, pool.counted_bytes - reserved);
+  if (reserved > pool.counted_bytes) ledger_.Add(pool.device, pool.kind, reserved - pool.counted_bytes);
+  if (reserved < pool.counted_bytes) ledger_.Give(pool.device, pool.kind, pool.counted_bytes - reserved);
   pool.counted_bytes = reserved;
 }
 
@@ -57,8 +57,8 @@ bool PoolCharges::Imported(CUdeviceptr address, uint64_t bytes) {
   int device = 0;
   if (driver_.cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) != CUDA_SUCCESS) return true;
   if (!ledger_.limited(device)) return true;
-  if (!ledger_.Take(device, bytes)) return false;
-  const auto one = std::make_shared<Pool>(ledger_, device);
+  if (!ledger_.Take(device, MemoryKind::kImports, bytes)) return false;
+  const auto one = std::make_shared<Pool>(ledger_, device, MemoryKind::kImports);
   one->counted_bytes = bytes;
   MutexLock lock(mutex_);
   live_[address] = one;
@@ -75,17 +75,17 @@ CUresult PoolCharges::Allocate(CUdevice current, CUmemoryPool pool, uint64_t byt
   const CUdevice device = one->device;
   MeasureOne(pool, *one);
   uint64_t growth = GrowthFor(pool, bytes);
-  if (!ledger_.Take(device, growth)) {
+  if (!ledger_.Take(device, MemoryKind::kPools, growth)) {
     TrimAll(device);
     growth = GrowthFor(pool, bytes);
-    if (!ledger_.Take(device, growth)) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (!ledger_.Take(device, MemoryKind::kPools, growth)) return CUDA_ERROR_OUT_OF_MEMORY;
   }
   one->counted_bytes += growth;
   CUresult result = allocate();
   const uint64_t reserved = Attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
   if (result == CUDA_SUCCESS && reserved > one->counted_bytes) {
     const uint64_t more = reserved - one->counted_bytes;
-    if (ledger_.Take(device, more)) {
+    if (ledger_.Take(device, MemoryKind::kPools, more)) {
       one->counted_bytes += more;
     } else {
       driver_.cuMemFreeAsync(*address, stream);

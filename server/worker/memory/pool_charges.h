@@ -55,10 +55,12 @@ class PoolCharges {
 
  private:
   struct Pool {
-    Pool(MemoryLedger& pool_ledger, CUdevice pool_device) : ledger(pool_ledger), device(pool_device) {}
-    ~Pool() { ledger.Give(device, counted_bytes); }
+    Pool(MemoryLedger& pool_ledger, CUdevice pool_device, MemoryKind pool_kind = MemoryKind::kPools)
+        : ledger(pool_ledger), device(pool_device), kind(pool_kind) {}
+    ~Pool() { ledger.Give(device, kind, counted_bytes); }
     MemoryLedger& ledger;
     const CUdevice device;
+    const MemoryKind kind;
     uint64_t counted_bytes = 0;
   };
   using Shared = std::shared_ptr<Pool>;

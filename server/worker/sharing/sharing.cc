@@ -178,7 +178,7 @@ CUresult Sharing::Map(int fd, const ShareFacts& facts, Opened* opened) {
   // It counts for who has it open as well: the memory stays as long as one of them has it.
   MemoryLedger& ledger = worker_.parts().memory().charges().ledger();
   const CUdevice device = properties.location.id;
-  const bool taken = result == CUDA_SUCCESS && ledger.Take(device, bytes);
+  const bool taken = result == CUDA_SUCCESS && ledger.Take(device, MemoryKind::kImports, bytes);
   if (result == CUDA_SUCCESS && !taken) result = CUDA_ERROR_OUT_OF_MEMORY;
   if (result == CUDA_SUCCESS) result = heap_.ReserveForeign(bytes, &opened->mapped);
   if (result == CUDA_SUCCESS) {
@@ -201,7 +201,7 @@ CUresult Sharing::Map(int fd, const ShareFacts& facts, Opened* opened) {
     heap_.ReleaseForeign(base);
   }
   driver.cuMemRelease(opened->physical);
-  if (taken) ledger.Give(device, bytes);
+  if (taken) ledger.Give(device, MemoryKind::kImports, bytes);
   return result;
 }
 
@@ -210,7 +210,7 @@ void Sharing::Unmap(const Opened& opened) {
   // An address whose mapping could not be removed must not be handed out again.
   if (result == CUDA_SUCCESS) heap_.ReleaseForeign(opened.mapped.base);
   worker_.driver().cuMemRelease(opened.physical);
-  worker_.parts().memory().charges().ledger().Give(opened.block.device, opened.mapped.bytes);
+  worker_.parts().memory().charges().ledger().Give(opened.block.device, MemoryKind::kImports, opened.mapped.bytes);
 }
 
 CUresult Sharing::BeginClose(uint64_t address, bool* last) {

@@ -68,6 +68,23 @@ TEST_F(MetricsTest, TwoThatShareAreBilledAsTheyRan) {
   EXPECT_LT(static_cast<double>(gpu.hand_overs.sum_ns) / static_cast<double>(changes), 2e6);
 }
 
+// A worker says what it likes: what is shown is bounded, and what counts is the sum.
+TEST_F(MetricsTest, KindsOfMemoryAddUpToWhatIsHeld) {
+  VirtualWorker& worker = server_.Begin("a");
+  ReportPage::Row& row = worker.pages->report().rows[0];
+  const auto kind = [&](MemoryKind one) -> std::atomic<uint64_t>& { return row.memory_by_kind[static_cast<size_t>(one)]; };
+  row.memory_held = 1000;
+  kind(MemoryKind::kAllocations) = 700;
+  kind(MemoryKind::kImports) = 300;
+  MemoryByKind told = Of(Now(), "a").memory_held_by_kind;
+  EXPECT_EQ(told, (MemoryByKind{700, 0, 0, 0, 0, 0, 300, 0}));
+  kind(MemoryKind::kPools) = UINT64_MAX;
+  kind(MemoryKind::kContexts) = UINT64_MAX;
+  told = Of(Now(), "a").memory_held_by_kind;
+  EXPECT_EQ(told, (MemoryByKind{700, 300, 0, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(Of(Now(), "a").memory_held_bytes, 1000u);
+}
+
 TEST_F(MetricsTest, WhatSessionsDidOutlivesThem) {
   VirtualWorker& first = server_.Begin("a");
   Did(first, 10, 1, 1000, 100);

@@ -29,6 +29,7 @@ Metrics Example() {
   vgpu.busy_s = 2.5;
   vgpu.work.kernels = 12345678;
   vgpu.memory_limit_bytes = 1 << 20;
+  vgpu.memory_held_by_kind[static_cast<size_t>(MemoryKind::kPools)] = 4096;
   metrics.vgpus.push_back(vgpu);
   vgpu.name = "other";
   vgpu.memory_limit_bytes = 0;
@@ -43,6 +44,8 @@ TEST(MetricsText, HasHelpTypeAndLabels) {
   EXPECT_THAT(text, HasSubstr("tessera_vgpu_busy_seconds_total{vgpu=\"train\",gpu=\"GPU-1\"} 2.5\n"));
   EXPECT_THAT(text, HasSubstr("tessera_vgpu_kernel_launches_total{vgpu=\"train\",gpu=\"GPU-1\"} 12345678\n"));
   EXPECT_THAT(text, HasSubstr("tessera_gpu_mode_seconds_total{gpu=\"GPU-1\",mode=\"metered\"} 4\n"));
+  EXPECT_THAT(text, HasSubstr("tessera_vgpu_memory_kind_bytes{vgpu=\"train\",gpu=\"GPU-1\",kind=\"pools\"} 4096\n"));
+  EXPECT_THAT(text, HasSubstr("tessera_vgpu_memory_kind_bytes{vgpu=\"train\",gpu=\"GPU-1\",kind=\"contexts\"} 0\n"));
   EXPECT_THAT(text, HasSubstr("tessera_broker_restarts_total 3\n"));
   EXPECT_THAT(text, HasSubstr("# TYPE tessera_gpu_hand_over_seconds histogram\n"));
   EXPECT_THAT(text, HasSubstr("tessera_gpu_hand_over_seconds_count{gpu=\"GPU-1\"} 2\n"));

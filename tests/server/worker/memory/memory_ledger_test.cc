@@ -17,6 +17,7 @@ namespace tessera {
 namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr MemoryKind kKind = MemoryKind::kAllocations;
 
 class MemoryLedgerTest : public testing::Test {
  protected:
@@ -55,7 +56,7 @@ class MemoryLedgerTest : public testing::Test {
 
 TEST_F(MemoryLedgerTest, WithoutPagesNothingIsLimited) {
   MemoryLedger ledger(table_, {}, {});
-  EXPECT_TRUE(ledger.Take(0, UINT64_MAX / 2));
+  EXPECT_TRUE(ledger.Take(0, kKind, UINT64_MAX / 2));
   EXPECT_FALSE(ledger.limited(0));
   EXPECT_EQ(ledger.LeftBytes(0), UINT64_MAX);
   EXPECT_EQ(ledger.HeldBytes(0), 0u);
@@ -63,26 +64,26 @@ TEST_F(MemoryLedgerTest, WithoutPagesNothingIsLimited) {
 
 TEST_F(MemoryLedgerTest, CountsWithoutALimit) {
   MemoryLedger ledger = Make();
-  EXPECT_TRUE(ledger.Take(0, 5 * kMiB));
-  EXPECT_TRUE(ledger.Take(0, 3 * kMiB));
-  ledger.Give(0, 5 * kMiB);
+  EXPECT_TRUE(ledger.Take(0, kKind, 5 * kMiB));
+  EXPECT_TRUE(ledger.Take(0, kKind, 3 * kMiB));
+  ledger.Give(0, kKind, 5 * kMiB);
   EXPECT_EQ(report().memory_held.load(), 3 * kMiB);
   EXPECT_EQ(report().memory_asks.load(), 0u);
-  EXPECT_TRUE(ledger.Take(1, kMiB)) << "a device that no page knows";
+  EXPECT_TRUE(ledger.Take(1, kKind, kMiB)) << "a device that no page knows";
 }
 
 TEST_F(MemoryLedgerTest, NoMoreThanTheBudgetToTheLastByte) {
   row().memory_limit = row().memory_budget = 10 * kMiB;
   MemoryLedger ledger = Make();
-  EXPECT_TRUE(ledger.Take(0, 10 * kMiB - 1));
-  EXPECT_TRUE(ledger.Take(0, 1));
-  EXPECT_FALSE(ledger.Take(0, 1));
-  EXPECT_FALSE(ledger.Take(0, UINT64_MAX)) << "a sum that would begin at 0 again";
+  EXPECT_TRUE(ledger.Take(0, kKind, 10 * kMiB - 1));
+  EXPECT_TRUE(ledger.Take(0, kKind, 1));
+  EXPECT_FALSE(ledger.Take(0, kKind, 1));
+  EXPECT_FALSE(ledger.Take(0, kKind, UINT64_MAX)) << "a sum that would begin at 0 again";
   EXPECT_EQ(ledger.LeftBytes(0), 0u);
   EXPECT_EQ(report().memory_asks.load(), 0u) << "nobody could give that much";
-  ledger.Give(0, 4 * kMiB);
-  EXPECT_FALSE(ledger.Take(0, 4 * kMiB + 1));
-  EXPECT_TRUE(ledger.Take(0, 4 * kMiB));
+  ledger.Give(0, kKind, 4 * kMiB);
+  EXPECT_FALSE(ledger.Take(0, kKind, 4 * kMiB + 1));
+  EXPECT_TRUE(ledger.Take(0, kKind, 4 * kMiB));
   EXPECT_EQ(report().memory_held.load(), 10 * kMiB);
 }
 
@@ -91,8 +92,8 @@ TEST_F(MemoryLedgerTest, TheFirstAllocationAsksForTheBudget) {
   MemoryLedger ledger = Make();
   std::atomic<bool> done = false;
   std::thread broker = Broker(done, [&] { row().memory_budget.store(row().memory_limit.load()); });
-  EXPECT_TRUE(ledger.Take(0, 6 * kMiB));
-  EXPECT_TRUE(ledger.Take(0, 4 * kMiB));
+  EXPECT_TRUE(ledger.Take(0, kKind, 6 * kMiB));
+  EXPECT_TRUE(ledger.Take(0, kKind, 4 * kMiB));
   EXPECT_EQ(report().memory_asks.load(), 1u);
   EXPECT_EQ(report().memory_wanted.load(), 6 * kMiB);
   done = true;
@@ -107,8 +108,8 @@ TEST_F(MemoryLedgerTest, AnAnswerThatGivesNothingIsARefusal) {
   MemoryLedger ledger = Make();
   std::atomic<bool> done = false;
   std::thread broker = Broker(done, [&] { row().memory_others.store(8 * kMiB); });
-  EXPECT_FALSE(ledger.Take(0, 3 * kMiB));
-  EXPECT_TRUE(ledger.Take(0, kMiB));
+  EXPECT_FALSE(ledger.Take(0, kKind, 3 * kMiB));
+  EXPECT_TRUE(ledger.Take(0, kKind, kMiB));
   EXPECT_EQ(ledger.LeftBytes(0), kMiB) << "others have eight of ten";
   done = true;
   broker.join();
@@ -118,42 +119,69 @@ TEST_F(MemoryLedgerTest, TheEndOfTheSessionEndsAWait) {
   row().memory_limit = 10 * kMiB;
   int asked = 0;
   MemoryLedger ledger = Make([&] { return ++asked < 2 ? Status::Ok() : Status(StatusCode::kUnavailable, "the session ends"); });
-  EXPECT_FALSE(ledger.Take(0, kMiB));
+  EXPECT_FALSE(ledger.Take(0, kKind, kMiB));
   EXPECT_EQ(report().memory_held.load(), 0u);
 }
 
 TEST_F(MemoryLedgerTest, WhatWasMeasuredCountsBeyondTheLimit) {
   row().memory_limit = row().memory_budget = 10 * kMiB;
   MemoryLedger ledger = Make();
-  ledger.Add(0, 12 * kMiB);
+  ledger.Add(0, kKind, 12 * kMiB);
   EXPECT_EQ(ledger.LeftBytes(0), 0u);
-  EXPECT_FALSE(ledger.Take(0, 1));
+  EXPECT_FALSE(ledger.Take(0, kKind, 1));
 }
 
 TEST_F(MemoryLedgerTest, ChargedGivesBackWhatFailed) {
   row().memory_limit = row().memory_budget = 10 * kMiB;
   MemoryLedger ledger = Make();
-  EXPECT_EQ(Charged(ledger, 0, kMiB, [] { return CUDA_ERROR_INVALID_VALUE; }), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(Charged(ledger, 0, kKind, kMiB, [] { return CUDA_ERROR_INVALID_VALUE; }), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(ledger.HeldBytes(0), 0u);
   bool called = false;
   const auto allocate = [&] {
     called = true;
     return CUDA_SUCCESS;
   };
-  EXPECT_EQ(Charged(ledger, 0, 11 * kMiB, allocate), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(Charged(ledger, 0, kKind, 11 * kMiB, allocate), CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_FALSE(called);
-  EXPECT_EQ(Charged(ledger, 0, 10 * kMiB, allocate), CUDA_SUCCESS);
+  EXPECT_EQ(Charged(ledger, 0, kKind, 10 * kMiB, allocate), CUDA_SUCCESS);
   EXPECT_EQ(ledger.HeldBytes(0), 10 * kMiB);
+}
+
+TEST_F(MemoryLedgerTest, KindsAddUpToTheSum) {
+  row().memory_limit = row().memory_budget = 10 * kMiB;
+  MemoryLedger ledger = Make();
+  const auto sum = [&] {
+    uint64_t bytes = 0;
+    for (const std::atomic<uint64_t>& kind : report().memory_by_kind) bytes += kind.load();
+    return bytes;
+  };
+  ASSERT_TRUE(ledger.Take(0, MemoryKind::kArrays, 3 * kMiB));
+  ledger.Add(0, MemoryKind::kPools, 5 * kMiB);
+  EXPECT_FALSE(ledger.Take(0, MemoryKind::kImports, 3 * kMiB)) << "it is refused";
+  EXPECT_EQ(Charged(ledger, 0, MemoryKind::kVariables, kMiB, [] { return CUDA_ERROR_INVALID_VALUE; }), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(ledger.HeldBytes(0, MemoryKind::kArrays), 3 * kMiB);
+  EXPECT_EQ(ledger.HeldBytes(0, MemoryKind::kPools), 5 * kMiB);
+  EXPECT_EQ(sum(), ledger.HeldBytes(0));
+  {
+    ASSERT_TRUE(ledger.Take(0, MemoryKind::kVariables, kMiB));
+    HeldMemory first(ledger, 0, MemoryKind::kVariables, kMiB);
+    HeldMemory second = std::move(first);
+    EXPECT_EQ(ledger.HeldBytes(0, MemoryKind::kVariables), kMiB);
+    EXPECT_EQ(sum(), ledger.HeldBytes(0));
+  }
+  ledger.Give(0, MemoryKind::kPools, 5 * kMiB);
+  ledger.Give(0, MemoryKind::kArrays, 3 * kMiB);
+  for (const std::atomic<uint64_t>& kind : report().memory_by_kind) EXPECT_EQ(kind.load(), 0u);
 }
 
 TEST_F(MemoryLedgerTest, HeldMemoryGivesItBackOnce) {
   MemoryLedger ledger = Make();
   HeldObjects objects;
-  ASSERT_TRUE(ledger.Take(0, 7));
-  HeldMemory held(ledger, 0, 7);
+  ASSERT_TRUE(ledger.Take(0, kKind, 7));
+  HeldMemory held(ledger, 0, kKind, 7);
   objects.Keep(1, std::move(held));
-  ASSERT_TRUE(ledger.Take(0, 5));
-  objects.Keep(1, HeldMemory(ledger, 0, 5));
+  ASSERT_TRUE(ledger.Take(0, kKind, 5));
+  objects.Keep(1, HeldMemory(ledger, 0, kKind, 5));
   EXPECT_EQ(ledger.HeldBytes(0), 5u);
   objects.Drop(2);
   objects.Drop(1);
@@ -169,13 +197,13 @@ TEST_F(MemoryLedgerTest, NoBudgetIsEverOverdrawn) {
   std::atomic<uint64_t> held = 0, most = 0;
   const auto session = [&] {
     while (!done.load()) {
-      if (!ledger.Take(0, 10)) continue;
+      if (!ledger.Take(0, kKind, 10)) continue;
       const uint64_t now = held.fetch_add(10) + 10;
       uint64_t before = most.load();
       while (now > before && !most.compare_exchange_weak(before, now)) {
       }
       held.fetch_sub(10);
-      ledger.Give(0, 10);
+      ledger.Give(0, kKind, 10);
     }
   };
   std::thread one(session), two(session);

@@ -22,8 +22,8 @@ class PhysicalMemoryTest : public testing::Test {
     ledger_ = std::make_unique<MemoryLedger>(table_, GatePages{gate_.get(), report_.get(), -1}, StopPredicate());
   }
   void Make(PhysicalMemory::Handle handle, uint64_t bytes = kBytes) {
-    EXPECT_TRUE(ledger_->Take(0, bytes));
-    memory_.Made(handle, HeldMemory(*ledger_, 0, bytes));
+    EXPECT_TRUE(ledger_->Take(0, MemoryKind::kAllocations, bytes));
+    memory_.Made(handle, HeldMemory(*ledger_, 0, MemoryKind::kAllocations, bytes));
   }
   uint64_t held() const { return ledger_->HeldBytes(0); }
 
