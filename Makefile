@@ -28,7 +28,7 @@ demo-cluster: install-dependencies
 
 # Also what tests/tidy needs (clang-format), tests/bench (valgrind), tests/system (prometheus) and tests/rdma: soft-RoCE in a guest.
 test: build
-	deploy/install-dependencies clang-format-16 valgrind prometheus qemu-system-x86 busybox-static cpio kmod rdma-core iproute2 ibverbs-providers
+	deploy/install-dependencies clang-format-16 valgrind prometheus qemu-system-x86 busybox-static cpio kmod rdma-core iproute2 ibverbs-providers groff-base mandoc systemd
 	ctest --preset $(PRESET) -j$(TEST_JOBS)
 
 # Address, undefined-behaviour and thread sanitizers over the parts with threads or untrusted bytes.
