@@ -97,7 +97,8 @@ struct VgpuAnswer {
   std::vector<ShownVgpu> vgpus{};  // as it is now; of kDelete: as it was; of kImport: those that were made, by name
   VgpuList all{};                  // of kGet and kList alone: what AnswerFrom() chooses from
   GpuList gpus{};                  // likewise; the same as long as the broker lives
-  Gpu::Memory memory{};            // of kGet: what the sessions of that vGPU hold now, whether or not the caller may see it
+  std::optional<Gpu::Memory>
+      memory{};  // of kGet alone: what the sessions of that vGPU hold now, whether or not the caller may see it
 
   friend bool operator==(const VgpuAnswer&, const VgpuAnswer&) = default;
 };

@@ -104,7 +104,7 @@ void ControlCalls::Deliver() {
     }
     if (answer.all != nullptr) {
       GpuList gpus = std::move(answer.gpus);
-      const Gpu::Memory memory = answer.memory;
+      const std::optional<Gpu::Memory> memory = answer.memory;
       answer = AnswerFrom(*answer.all, waiting.what, administrators_);
       answer.gpus = std::move(gpus);
       answer.memory = memory;

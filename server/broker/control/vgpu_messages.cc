@@ -93,9 +93,10 @@ VgpuCall CallOf(const control::v1::ListRequest& request, std::string holder) {
 void FillIn(const VgpuAnswer& answer, control::v1::Vgpu* message) {
   if (answer.vgpus.empty()) return;
   FillInOne(answer.vgpus[0], message);
-  message->set_memory_held_bytes(answer.memory.bytes);
+  if (!answer.memory) return;
+  message->set_memory_held_bytes(answer.memory->bytes);
   for (size_t kind = 0; kind < kMemoryKinds; ++kind) {
-    (*message->mutable_memory_held_by_kind())[std::string(kMemoryKindNames[kind])] = answer.memory.by_kind[kind];
+    (*message->mutable_memory_held_by_kind())[std::string(kMemoryKindNames[kind])] = answer.memory->by_kind[kind];
   }
 }
 

@@ -135,6 +135,8 @@ TEST_F(ControlServerTest, AVgpuIsMadeChangedAndDeleted) {
   get.set_name("a");
   Vgpu got;
   ASSERT_TRUE(stub->Get(Context().get(), get, &got).ok());
+  EXPECT_EQ(got.memory_held_by_kind_size(), 8) << "of Get alone";
+  got.clear_memory_held_by_kind();
   EXPECT_EQ(got.SerializeAsString(), changed.SerializeAsString());
   DeleteRequest remove;
   remove.set_name("a");
