@@ -6,8 +6,8 @@
 //
 // Beyond Bounds::bytes_max more than the process had at Run(), connections are ended: those whose answers nobody reads, or, where
 // there are none, all. Clients may connect again. What others of the process allocate meanwhile counts too, but for what
-// Bounds::others tells of. What is still there when all connections were ended again and again for kOthersNs is not theirs: the
-// bound is then beyond that, with a line in the log.
+// Bounds::others tells of. What stays while nobody is connected is not theirs: the bound is then beyond that (memory_bound.h),
+// with a line in the log.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,6 @@ class RpcMemory {
     // Bytes that the process keeps by now for reasons other than calls, at most. In the thread of Run(); empty: none.
     std::function<size_t()> others = {};
   };
-  static constexpr uint64_t kOthersNs = 5'000'000'000;
   static constexpr int kPauseMs = 100;      // between two looks while there are connections,
   static constexpr int kShortPauseMs = 10;  // and where much more was there at the last one
   static constexpr size_t kMuchBytes = size_t{2} << 20;

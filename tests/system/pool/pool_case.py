@@ -22,6 +22,19 @@ def say(*words, code=0, **changes):
     return done.stdout
 
 
+def full_and_wanted(case, url, keys):
+    """A job of this user has both GPUs of the pool, and one of alice's waits at `url`: both."""
+    has = case.pool.job("--gpus", "2", "--", *SHELL)
+    case.addCleanup(close, has)
+    case.assertEqual(has.stdout.readline(), "ready\n")
+    waits = subprocess.Popen([TESSERA, "run", "--placer", url, "--", "true"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                             env=environment(**keys.environment("client", "alice")))
+    case.addCleanup(waits.stderr.close)
+    case.addCleanup(waits.kill)
+    case.assertIn("waiting", waits.stderr.readline())
+    return has, waits
+
+
 def close(job):
     for pipe in (job.stdin, job.stdout, job.stderr):
         pipe.close()

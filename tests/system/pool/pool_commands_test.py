@@ -9,14 +9,13 @@ import os
 import re
 import signal
 import socket
-import subprocess
 import tempfile
 import time
 import unittest
 
 from pool import Pool
-from pool_case import SHELL, PoolCase, close, say
-from product import TESSERA, Keys, environment, wait_for
+from pool_case import SHELL, PoolCase, close, full_and_wanted, say
+from product import Keys, environment, wait_for
 
 GRANT = re.compile("[0-9a-f]{32}")
 
@@ -225,14 +224,7 @@ class Administrators(unittest.TestCase):
         return json.loads(self.ask(name, "get", "grants", "-o", "json"))["grants"]
 
     def test_who_sees_and_ends_what(self):
-        mine = self.pool.job("--gpus", "2", "--", *SHELL)
-        self.addCleanup(close, mine)
-        self.assertEqual(mine.stdout.readline(), "ready\n")
-        waits = subprocess.Popen([TESSERA, "run", "--placer", self.url, "--", "true"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                                 env=environment(**self.keys.environment("client", "alice")))
-        self.addCleanup(waits.stderr.close)
-        self.addCleanup(waits.kill)
-        self.assertIn("waiting", waits.stderr.readline())
+        mine, waits = full_and_wanted(self, self.url, self.keys)
         [of_alice] = self.grants("alice")
         self.assertEqual((of_alice["holder"], of_alice["state"]), ("name:alice", "waiting"))
         for name in ("wall", "boss"):

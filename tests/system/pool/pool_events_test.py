@@ -15,7 +15,7 @@ import time
 import unittest
 
 from pool import Pool
-from pool_case import SHELL, PoolCase, close, say
+from pool_case import PoolCase, close, full_and_wanted, say
 from pool_commands_test import rows
 from product import TESSERA, Keys, end_with_test, environment, wait_for
 
@@ -266,14 +266,7 @@ class Roles(unittest.TestCase):
         return json.loads(self.ask(name, command, "-o", "json"))["events"]
 
     def test_who_sees_what_and_what_is_remembered(self):
-        mine = self.pool.job("--gpus", "2", "--", *SHELL)
-        self.addCleanup(close, mine)
-        self.assertEqual(mine.stdout.readline(), "ready\n")
-        waits = subprocess.Popen([TESSERA, "run", "--placer", self.url, "--", "true"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                                 env=environment(**self.keys.environment("client", "alice")))
-        self.addCleanup(waits.stderr.close)
-        self.addCleanup(waits.kill)
-        self.assertIn("waiting", waits.stderr.readline())
+        mine, waits = full_and_wanted(self, self.url, self.keys)
         [grant] = json.loads(self.ask("alice", "get", "grants", "-o", "json"))["grants"]
         self.ask("wall", "grants", "release", grant["grant"], code=73)
         self.ask("stranger", "get", "servers", code=73)
