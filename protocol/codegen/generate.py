@@ -4,7 +4,7 @@
   generate.py --out DIR               writes the generated tree into DIR (build/generated); unchanged files are left alone
   generate.py --check                 only checks the spec and wire.lock
   generate.py --update-lock           rewrites protocol/spec/wire.lock; to be committed
-  generate.py --support-table FILE    rewrites the table of supported functions in FILE (README.md); to be committed
+  generate.py --support-table FILE    rewrites the table of supported functions in FILE (docs/support.md); to be committed
   generate.py --current FILE          fails unless wire.lock and the table in FILE are current
 """
 
@@ -56,11 +56,11 @@ def emit_all(spec, directory):
     return out
 
 
-def check_current(spec, lock_path, readme):
+def check_current(spec, lock_path, document):
     if lock_path.read_text(encoding="utf-8") != lock.lock_text(spec):
         raise SpecError(f"{lock_path.name} is not current: run generate.py --update-lock and commit it")
-    if not support_table.is_current(spec, readme):
-        raise SpecError(f"the table in {readme.name} is not current: run generate.py --support-table {readme.name}")
+    if not support_table.is_current(spec, document):
+        raise SpecError(f"the table in docs/{document.name} is not current: run generate.py --support-table docs/{document.name}")
 
 
 def main(argv=None):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What is generated and committed is current: wire.lock, and the table of supported functions in README.md. No call is left
+"""What is generated and committed is current: wire.lock, and the table of supported functions in docs/support.md. No call is left
 without a decision."""
 
 import unittest
@@ -14,7 +14,7 @@ class GeneratedParts(unittest.TestCase):
         cls.spec = generate.load(sources.ROOT / "protocol" / "spec")
 
     def test_lock_and_support_table_are_current(self):
-        generate.check_current(self.spec, sources.ROOT / "protocol" / "spec" / "wire.lock", sources.ROOT / "README.md")
+        generate.check_current(self.spec, sources.ROOT / "protocol" / "spec" / "wire.lock", sources.ROOT / "docs" / "support.md")
 
     def test_every_reason_says_why(self):
         self.assertEqual([c.name for c in self.spec.calls if c.mode == "unsupported" and c.reason != "next" and len(c.reason.split()) < 3], [])

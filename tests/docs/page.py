@@ -1,0 +1,80 @@
+"""The commands of a page of docs/, as a reader types them.
+
+A block that begins with ```sh is run, line by line, each to its end; one that begins with ```sh serve is started and
+runs on until the test ends, once it has printed its first line. Other blocks are not run. A reader's names that mean nothing
+here (gpu7.example) are replaced: a page that does not have one of them any more fails the test.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+
+import product
+
+DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
+BLOCK = re.compile(r"^```sh( serve)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(text):
+    """(whether it serves, its lines) of each block that is to be run."""
+    return [(bool(serves), [line.strip() for line in body.splitlines() if line.strip()]) for serves, body in BLOCK.findall(text)]
+
+
+class Page:
+    """A page, and a home of its own for the one who reads it; a context manager."""
+
+    def __init__(self, name, **replaced):
+        text = (DOCS / name).read_text(encoding="utf-8")
+        for said, here in replaced.items():
+            assert said in text, f"{name} does not say {said} any more"
+            text = text.replace(said, here)
+        self.blocks = blocks(text)
+        assert self.blocks, f"{name} has nothing to run"
+        self.home = tempfile.mkdtemp()
+        self.serving = []
+
+    def __enter__(self):
+        os.mkdir(f"{self.home}/run", 0o700)
+        shutil.copy(product.program("count"), f"{self.home}/program")
+        return self
+
+    def __exit__(self, *_):
+        for process in self.serving:
+            process.send_signal(signal.SIGINT)
+            process.wait(20)
+        shutil.rmtree(self.home, ignore_errors=True)
+
+    def environment(self):
+        path = os.path.join(product.BUILD, "bin") + ":" + os.environ["PATH"]
+        return product.environment(HOME=self.home, PATH=path, XDG_RUNTIME_DIR=f"{self.home}/run", XDG_CONFIG_HOME=None,
+                                   XDG_STATE_HOME=None, TESSERA_PLACER=None)
+
+    def run(self, line):
+        """What it prints, on both."""
+        done = subprocess.run(["bash", "-c", line], cwd=self.home, env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              stdin=subprocess.DEVNULL, text=True, timeout=60)
+        assert done.returncode == 0, f"$ {line}\n{done.stdout}exit code {done.returncode}"
+        return done.stdout
+
+    def serve(self, line):
+        """What it prints first, when it can be used."""
+        process = subprocess.Popen(["bash", "-c", "exec " + line], cwd=self.home, env=self.environment(), stdout=subprocess.PIPE,
+                                   stdin=subprocess.DEVNULL, text=True)
+        product.end_with_test(process)
+        self.serving.append(process)
+        first = process.stdout.readline()
+        assert first, f"$ {line}\nended with exit code {process.wait(20)}"
+        return first
+
+    def follow(self, between=lambda number: None):
+        """Runs all blocks; `between(N)` before block N. What each line printed, by the line."""
+        said = {}
+        for number, (serves, lines) in enumerate(self.blocks):
+            between(number)
+            for line in lines:
+                said[line] = self.serve(line) if serves else self.run(line)
+        return said
