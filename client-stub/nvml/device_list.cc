@@ -5,6 +5,7 @@
 
 #include <cuda.h>
 
+#include "client-stub/process/own_agent.h"
 #include "client-stub/process/ticket_file.h"
 #include "client-stub/session/server_inquiry.h"
 #include "generated/spec_hash.h"
@@ -52,6 +53,7 @@ PeerAccess AccessOf(const DeviceSnapshot& snapshot, size_t from, size_t to) {
 Result<DeviceList> ReadDevices() {
   ServerList named = ParseServerList(GetConfig().server, GetConfig().server_names, GetConfig().vgpus, GetConfig().tickets);
   if (!named.error.empty()) return Status(StatusCode::kInvalidArgument, named.error);
+  RETURN_IF_ERROR(ReachOtherHosts(&named));
   const Result<std::vector<AskedServer>> asked = AskServers(named);
   if (!asked.ok()) return asked.status();
   const std::vector<AskedServer>& servers = asked.value();

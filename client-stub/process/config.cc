@@ -61,6 +61,7 @@ Config ParseConfig(const char* (*get)(const char* name)) {
   config.server = OrEmpty(get("TESSERA_SERVER"));
   config.vgpus = OrEmpty(get("TESSERA_VGPU"));
   config.tickets = OrEmpty(get("TESSERA_TICKET"));
+  config.runtime_directory = OrEmpty(get("XDG_RUNTIME_DIR"));
   config.server_names = OrEmpty(get("TESSERA_SERVER_NAMES"));
   if (const char* level = get("TESSERA_LOG"); level != nullptr && *level != '\0') {
     if (!ParseLogLevel(level, &config.log_level)) config.bad_log_level = level;
@@ -106,10 +107,7 @@ ServerAddress ParseServerAddress(std::string_view address) {
       result.unix_path.clear();
     }
   } else if (scheme == "tcp" || scheme == "tls" || scheme == "ucx") {
-    result.error = "TESSERA_SERVER=" + std::string(address) +
-                   " is on another host, where this library does not go by itself: start the program with 'tessera run "
-                   "--server " +
-                   std::string(address) + "', or start a tessera-agent and write its unix:PATH";
+    result.other_host = address;
   } else {
     result.error =
         "TESSERA_SERVER=" + std::string(address) + " has no known scheme; write unix:PATH with the path that tesserad prints";
@@ -150,12 +148,12 @@ ServerList ParseServerList(std::string_view addresses, std::string_view names, s
     ServerAddress address = ParseServerAddress(parts[i]);
     if (!address.error.empty()) return refuse(std::move(address.error));
     for (const ServerList::Server& earlier : list.servers) {
-      if (earlier.unix_path != address.unix_path) continue;
+      if (earlier.unix_path != address.unix_path || earlier.other_host != address.other_host) continue;
       return refuse("TESSERA_SERVER names the server " + std::string(parts[i]) + " twice: each has one session");
     }
     const bool has_name = named.size() == parts.size() && !named[i].empty();
     list.servers.push_back({std::string(has_name ? named[i] : parts[i]), std::move(address.unix_path),
-                            vgpus.empty() ? std::string() : std::string(shares[i]),
+                            std::move(address.other_host), vgpus.empty() ? std::string() : std::string(shares[i]),
                             tickets.empty() ? std::string() : std::string(files[i])});
   }
   return list;

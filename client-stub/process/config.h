@@ -21,6 +21,8 @@ struct Config {
   // TESSERA_TICKET: the file of each server's ticket, separated by commas, in the order of the servers; it may change while the
   // process runs. Empty: none.
   std::string tickets;
+  // XDG_RUNTIME_DIR: where sockets of this user's processes belong. Empty: not set.
+  std::string runtime_directory;
   // TESSERA_LOG: "debug" ... "off".
   LogLevel log_level = LogLevel::kWarning;
   // A value of TESSERA_LOG that names no level; empty: none.
@@ -56,9 +58,11 @@ Config ReadConfig();
 // Parses an environment through `get` (as getenv: null when not set). Pure, for ReadConfig() and tests.
 Config ParseConfig(const char* (*get)(const char* name));
 
-// A server address taken apart: today "unix:PATH" alone. `error` is one sentence for the user when it cannot be used.
+// A server address taken apart: "unix:PATH", or of another host, which an agent has to go to (own_agent.h). `error` is one
+// sentence for the user when it cannot be used.
 struct ServerAddress {
   std::string unix_path;
+  std::string other_host;  // as it was written
   std::string error;
 };
 ServerAddress ParseServerAddress(std::string_view address);
@@ -68,6 +72,7 @@ struct ServerList {
   struct Server {
     std::string name;  // for sentences
     std::string unix_path;
+    std::string other_host;   // as in ServerAddress: there is no path before ReachOtherHosts()
     std::string vgpus;        // of this server
     std::string ticket_file;  // likewise; empty: none
   };

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "client-stub/process/cu_result.h"
+#include "client-stub/process/own_agent.h"
 #include "client-stub/session/server_inquiry.h"
 #include "client-stub/session/server_plan.h"
 #include "client-stub/session/session_flags.h"
@@ -121,8 +122,9 @@ CUresult Client::Connect() {
 
 Status Client::ConnectAll(std::vector<std::unique_ptr<Session>>* sessions) {
   const Config& config = GetConfig();
-  const ServerList list = ParseServerList(config.server, config.server_names, config.vgpus, config.tickets);
+  ServerList list = ParseServerList(config.server, config.server_names, config.vgpus, config.tickets);
   if (!list.error.empty()) return Status(StatusCode::kInvalidArgument, list.error);
+  RETURN_IF_ERROR(ReachOtherHosts(&list));
   if (list.servers.size() == 1) {
     SessionPlace place;
     place.devices = config.visible_devices;

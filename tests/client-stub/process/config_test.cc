@@ -80,11 +80,13 @@ TEST(Config, ForwardsWhatTheDriverReads) {
               testing::UnorderedElementsAre("CUDA_MODULE_LOADING=EAGER", "CUDA_DEVICE_MAX_CONNECTIONS=1", "CUDA_CACHE_PATH=/c"));
 }
 
-TEST(ServerAddress, TakesUnixPathsOnly) {
+TEST(ServerAddress, IsAUnixPathOrAnotherHost) {
   EXPECT_EQ(ParseServerAddress("unix:/run/t.sock").unix_path, "/run/t.sock");
   EXPECT_EQ(ParseServerAddress("unix:/run/t.sock").error, "");
-  EXPECT_THAT(ParseServerAddress("tcp://host:1").error, testing::HasSubstr("'tessera run --server tcp://host:1'"));
-  EXPECT_THAT(ParseServerAddress("tls://host:1").error, testing::HasSubstr("'tessera run --server tls://host:1'"));
+  for (const char* url : {"tcp://host:1", "tls://host:1", "ucx://host:1"}) {
+    EXPECT_EQ(ParseServerAddress(url).other_host, url);
+    EXPECT_EQ(ParseServerAddress(url).unix_path + ParseServerAddress(url).error, "");
+  }
   EXPECT_THAT(ParseServerAddress("/run/t.sock").error, testing::HasSubstr("no known scheme"));
   EXPECT_THAT(ParseServerAddress("http:x").error, testing::HasSubstr("no known scheme"));
   EXPECT_THAT(ParseServerAddress("unix:").error, testing::HasSubstr("names no socket"));
@@ -99,6 +101,8 @@ TEST(ServerList, HasEachServerOnce) {
   EXPECT_EQ(list.servers[1].name, "unix:/b");
   EXPECT_EQ(ParseServerList("unix:/a,unix:/b", "tcp://x:1,unix:/b", "").servers[0].name, "tcp://x:1");
   EXPECT_EQ(ParseServerList("unix:/a,unix:/b", "tcp://x:1", "").servers[0].name, "unix:/a");  // names of another list
+  EXPECT_EQ(ParseServerList("tls://a:1,tls://b:1", "", "").servers.size(), 2u);
+  EXPECT_THAT(ParseServerList("tls://a:1,tls://a:1", "", "").error, testing::HasSubstr("twice"));
   for (const char* bad : {"unix:/a,", ",unix:/a", "unix:/a,,unix:/b"}) {
     EXPECT_THAT(ParseServerList(bad, "", "").error, testing::HasSubstr("empty entry")) << bad;
     EXPECT_TRUE(ParseServerList(bad, "", "").servers.empty());
