@@ -111,16 +111,13 @@ void Carry(UniqueFd client, RelaySession& session, const Carrier& carrier) {
 
 // Its root is the machine's: an ordinary user's own would be in a user namespace, in which programs of root are nobody's.
 Status EnterAgentSandbox(const AgentOptions& options) {
-  if (options.gateway.scheme == LinkScheme::kUcx) {
-    if (options.sandbox == SandboxMode::kRequire) {
-      return Status(StatusCode::kUnsupported, "there is no sandbox for ucx://: use tls://, or start with --sandbox auto");
-    }
-    LogInfo("no sandbox at {}, since UCX opens devices as it goes", options.gateway.Url());
-    return Status::Ok();
-  }
   const pid_t keeper = getppid();
   SandboxReport report;
-  RETURN_IF_ERROR(EnterSandbox(ServiceSandbox(Service::kAgent, options.sandbox, false), &report));
+  if (options.gateway.scheme == LinkScheme::kUcx) {
+    RETURN_IF_ERROR(EnterNetworkSandbox(Service::kAgent, options.sandbox, LibraryDirectories(options.gateway), &report));
+  } else {
+    RETURN_IF_ERROR(EnterSandbox(ServiceSandbox(Service::kAgent, options.sandbox, false), &report));
+  }
   if (!report.protection.empty()) LogDebug("the sandbox of this process: {}", report.protection);
   for (const std::string& gap : report.gaps) LogInfo("the sandbox of this process is not complete: {}", gap);
   // A change of the user made the kernel forget that this process ends with the keeper.

@@ -7,6 +7,7 @@
 #include "server/daemon/device_probe.h"
 #include "server/daemon/driver_trial.h"
 #include "server/daemon/worker_sandbox.h"
+#include "server/sandbox/service_sandbox.h"
 
 namespace tessera {
 
@@ -18,8 +19,8 @@ int TellWorkerSandbox(const Options& options) {
   SandboxReport report = InspectWorkerSandbox(options);
   const SandboxReport services = InspectServiceSandbox(options);
   if (report.gaps.empty()) report.gaps = services.gaps;  // what workers lack too is told of them
-  if (options.gateway_url.starts_with("ucx://"))
-    report.gaps.push_back("the gateway at " + options.gateway_url + " has no sandbox, since UCX opens devices as it goes");
+  if (options.gateway_url.starts_with("ucx://") && report.gaps.empty())
+    report.gaps = InspectSandbox(NetworkSandbox(Service::kGateway, options.sandbox, {})).gaps;
   // Where there is a driver it is tried there.
   if (Result<DeviceList> devices = ProbeDevices(options.driver, options.log_word); devices.ok()) {
     const TrialResult tried = TryDriverInSandbox(*devices, options);

@@ -100,14 +100,16 @@ void Carry(UniqueFd connection, RelaySession& session, Carrier& carrier) {
   session.Uses(nullptr);
 }
 
-// UCX opens devices and starts threads as it goes: it has no sandbox.
+// With UCX a process has threads from its first listener on, opens devices and makes connections as it goes.
+bool UsesUcx(const GatewayOptions& options) { return options.listen.scheme == LinkScheme::kUcx; }
+
 Status EnterGatewaySandbox(const GatewayOptions& options) {
-  if (options.listen.scheme == LinkScheme::kUcx) {
-    if (options.sandbox != SandboxMode::kRequire) return Status::Ok();
-    return Status(StatusCode::kUnsupported, "there is no sandbox for ucx://: listen at tls://, or start with --sandbox auto");
-  }
   const pid_t keeper = getppid();
-  RETURN_IF_ERROR(EnterSandbox(ServiceSandbox(Service::kGateway, options.sandbox, options.private_root)));
+  if (UsesUcx(options)) {
+    RETURN_IF_ERROR(EnterNetworkSandbox(Service::kGateway, options.sandbox, LibraryDirectories(options.listen)));
+  } else {
+    RETURN_IF_ERROR(EnterSandbox(ServiceSandbox(Service::kGateway, options.sandbox, options.private_root)));
+  }
   // A change of the user made the kernel forget that this process ends with the keeper.
   return getppid() == keeper ? Status::Ok() : Status(StatusCode::kUnavailable, "the process that keeps sessions has ended");
 }
@@ -129,10 +131,15 @@ int CarrySessions(GatewayOptions options) {
   // The port that the process before this one was given, where it made its socket itself.
   const Result<LinkAddress> before = LinkAddress::Parse((*keeper)->listened());
   const LinkAddress& address = before.ok() ? before.value() : options.listen;
+  if (UsesUcx(options)) {
+    if (const Status status = EnterGatewaySandbox(options); !status.ok()) return Fail(kName, status, kServiceInternal);
+  }
   Result<std::unique_ptr<LinkListener>> listener = ListenForLinks(address, options.link, (*keeper)->TakeListener());
   if (!listener.ok()) return Fail(kName, listener.status(), kServiceCannotListen);
   described = listener->get();
-  if (const Status status = EnterGatewaySandbox(options); !status.ok()) return Fail(kName, status, kServiceInternal);
+  if (!UsesUcx(options)) {
+    if (const Status status = EnterGatewaySandbox(options); !status.ok()) return Fail(kName, status, kServiceInternal);
+  }
   Carrier carrier{options, **keeper, **listener, ReturningLinks(options.resume_grace_s * uint64_t{1'000'000'000})};
   // All of them, before the first link can come back.
   service.Adopt(
@@ -168,12 +175,6 @@ int KeepSessions(const GatewayOptions& options, std::vector<std::string> argumen
                  .ready = [&](const std::string& where) { SayReady(options, where); }});
   if (const Status status = keeper.Prepare(); !status.ok()) return Fail(kName, status, kServiceInternal);
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-  if (options.listen.scheme == LinkScheme::kUcx && options.sandbox == SandboxMode::kAuto) {
-    LogWarning(
-        "no sandbox at {}, since UCX opens devices as it goes: a client that takes over this gateway has the rights of {}; "
-        "tls:// has a sandbox",
-        options.listen.Url(), geteuid() == 0 ? "root" : "its user");
-  }
   RaiseDescriptorLimit();  // a session takes some ten, and every large pinned allocation of its client one
   return keeper.Run();
 }

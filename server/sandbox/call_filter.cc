@@ -36,6 +36,7 @@ Status FilterCalls(CallFilter kind) {
     case CallFilter::kService: return Install(kServiceProgram, 0).status();
     case CallFilter::kCarrier: return Install(kCarrierProgram, 0).status();
     case CallFilter::kBroker: return Install(kBrokerProgram, 0).status();
+    case CallFilter::kNetwork: return Install(kNetworkProgram, 0).status();
   }
   return Status(StatusCode::kInternal, "no such filter of system calls");
 }
@@ -54,6 +55,7 @@ Result<UniqueFd> WatchCalls(CallFilter kind) {
   if (kind == CallFilter::kService) program = kServiceWatchProgram;
   if (kind == CallFilter::kBroker) program = kBrokerWatchProgram;
   if (kind == CallFilter::kCarrier) program = kCarrierWatchProgram;
+  if (kind == CallFilter::kNetwork) program = kNetworkWatchProgram;
   return Install(program, SECCOMP_FILTER_FLAG_NEW_LISTENER);
 }
 

@@ -23,6 +23,9 @@ enum class CallFilter {
   kBroker,
   // For processes that carry sessions: kBroker; nothing that makes, removes or changes files by name.
   kCarrier,
+  // For those that carry them over a library which makes connections and opens devices as it goes (ucx://): kAllowList, calls
+  // that no list names, connections over networks and questions to the kernel about them. No sockets of this host's programs.
+  kNetwork,
 };
 
 // On the calling thread and threads it will start. Both refuse with EPERM: networks and connections, other processes' memory,
@@ -34,7 +37,8 @@ Status FilterCalls(CallFilter kind);
 uint64_t CallFilterVersion();
 
 // Refuses nothing, and returns a descriptor on which every call that `kind` refuses, and every opening of a file, waits for
-// an answer. kRefusingList is watched as kAllowList.
+// an answer. kRefusingList is watched as kAllowList, and kNetwork as that and what
+// it may do besides.
 Result<UniqueFd> WatchCalls(CallFilter kind);
 
 // "connect", or "system call 999".

@@ -69,17 +69,11 @@ std::string CacheDirectory(bool own_user) {
   return home != nullptr ? std::string(home) + "/.nv" : std::string();
 }
 
-}  // namespace
-
-std::vector<FileRule> WorkerFileRules(const std::vector<std::string>& library_directories) {
+// Code of the system and this process in /proc, which whoever loads libraries as it goes needs.
+std::vector<FileRule> SystemFileRules(const std::vector<std::string>& library_directories) {
   using enum FileRule::Access;
   std::vector<FileRule> rules;
-  // Code and settings of the system: the driver loads its compilers when the first program needs them.
-  for (const char* path :
-       {"/usr", "/lib", "/lib64", "/lib32", "/bin", "/etc/ld.so.cache", "/etc/ld.so.preload", "/etc/ld.so.conf", "/etc/nvidia",
-        "/etc/localtime", "/etc/nsswitch.conf", "/opt/nvidia", "/run/nvidia", "/sys"}) {
-    rules.push_back({path, kRead});
-  }
+  for (const char* path : {"/usr", "/lib", "/lib64", "/lib32", "/bin", "/sys"}) rules.push_back({path, kRead});
   for (const std::string& path : library_directories) rules.push_back({path, kRead});
   // Of /proc this process alone, and what describes the machine.
   for (const char* path : {"/proc/driver", "/proc/devices", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/modules",
@@ -89,6 +83,28 @@ std::vector<FileRule> WorkerFileRules(const std::vector<std::string>& library_di
   rules.push_back({"/proc/self", kReadWrite});
   for (const char* path : {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"})
     rules.push_back({path, kReadWrite});
+  return rules;
+}
+
+}  // namespace
+
+std::vector<FileRule> NetworkFileRules(const std::vector<std::string>& library_directories) {
+  using enum FileRule::Access;
+  std::vector<FileRule> rules = SystemFileRules(library_directories);
+  // What names hosts and name servers, and what libraries of cards are set with.
+  for (const char* path : {"/etc", "/opt", "/run/systemd/resolve"}) rules.push_back({path, kRead});
+  rules.push_back({"/dev/infiniband", kReadWrite});
+  return rules;
+}
+
+std::vector<FileRule> WorkerFileRules(const std::vector<std::string>& library_directories) {
+  using enum FileRule::Access;
+  std::vector<FileRule> rules = SystemFileRules(library_directories);
+  // Settings of the system: the driver loads its compilers when the first program needs them.
+  for (const char* path : {"/etc/ld.so.cache", "/etc/ld.so.preload", "/etc/ld.so.conf", "/etc/nvidia", "/etc/localtime",
+                           "/etc/nsswitch.conf", "/opt/nvidia", "/run/nvidia"}) {
+    rules.push_back({path, kRead});
+  }
   rules.push_back({kSharedMemory, kReadWrite});
   glob_t devices{};
   if (glob("/dev/nvidia*", 0, nullptr, &devices) == 0) {
@@ -111,12 +127,12 @@ int LandlockVersion() {
   return version > 0 ? static_cast<int>(version) : 0;
 }
 
-Status RestrictFiles(const std::vector<FileRule>& rules) {
+Status RestrictFiles(const std::vector<FileRule>& rules, bool networks) {
   const int version = LandlockVersion();
   if (version == 0) return Status(StatusCode::kUnsupported, "this kernel has no Landlock: files are not protected");
   RulesetAttributes attributes;
   attributes.handled_access_fs = HandledBy(version);
-  if (version >= 4) attributes.handled_access_net = kBindTcp | kConnectTcp;
+  if (version >= 4 && !networks) attributes.handled_access_net = kBindTcp | kConnectTcp;
   if (version >= 6) attributes.scoped = kScopeAbstractSocket | kScopeSignal;
   // Older kernels want the fields they do not know to be zero, which they are.
   const UniqueFd ruleset(static_cast<int>(syscall(SYS_landlock_create_ruleset, &attributes, sizeof(attributes), 0)));

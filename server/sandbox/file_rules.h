@@ -26,6 +26,10 @@ inline constexpr char kSharedMemory[] = "/dev/shm";
 // `library_directories` as in SandboxOptions.
 std::vector<FileRule> WorkerFileRules(const std::vector<std::string>& library_directories);
 
+// The same of a process that carries sessions over a network's cards: system libraries and all settings, this process in /proc,
+// and the devices of cards.
+std::vector<FileRule> NetworkFileRules(const std::vector<std::string>& library_directories);
+
 // The driver's cache of compiled code, if there is one. `own_user`: the process keeps the user that it has, whose home
 // directory has one then: it is made, as the driver would do later. Another user has one where CUDA_CACHE_PATH says so.
 std::optional<FileRule> CompileCacheRule(bool own_user);
@@ -34,9 +38,9 @@ std::optional<FileRule> CompileCacheRule(bool own_user);
 int LandlockVersion();
 
 // The calling thread, and threads it will start, may open what the rules name and nothing else, may connect to no TCP
-// port, and may neither trace nor signal other processes, as far as the kernel's version knows these. Needs
-// no_new_privs. kUnsupported: the kernel has no Landlock.
-Status RestrictFiles(const std::vector<FileRule>& rules);
+// port, and may neither trace nor signal other processes, as far as the kernel's version knows these. `networks`: TCP ports are
+// left alone. Needs no_new_privs. kUnsupported: the kernel has no Landlock.
+Status RestrictFiles(const std::vector<FileRule>& rules, bool networks = false);
 
 // Whether the rules let an absolute path be opened; for the log alone.
 bool RulesAllow(const std::vector<FileRule>& rules, const std::string& path, bool write);

@@ -34,17 +34,18 @@ namespace {
 constexpr std::pair<std::string_view, SandboxMode> kModes[] = {
     {"off", SandboxMode::kOff}, {"auto", SandboxMode::kAuto}, {"require", SandboxMode::kRequire}, {"log", SandboxMode::kLog}};
 
-// Groups besides the user's own that the GPU's device files are open to. kPermissionDenied when they are open to root
-// alone.
-Result<std::vector<gid_t>> GroupsOfDevices() {
+// Groups besides the user's own that the device files are open to. kPermissionDenied when they are open to root alone.
+Result<std::vector<gid_t>> GroupsOfDevices(const std::vector<std::string>& devices) {
   constexpr mode_t kOthers = S_IROTH | S_IWOTH;
   constexpr mode_t kGroup = S_IRGRP | S_IWGRP;
   std::vector<gid_t> groups;
   std::string closed;
   glob_t found{};
-  glob("/dev/nvidia[0-9]*", 0, nullptr, &found);
-  glob("/dev/nvidiactl", GLOB_APPEND, nullptr, &found);
-  glob("/dev/nvidia-uvm", GLOB_APPEND, nullptr, &found);
+  int flags = 0;
+  for (const std::string& pattern : devices) {
+    glob(pattern.c_str(), flags, nullptr, &found);
+    flags = GLOB_APPEND;
+  }
   for (size_t i = 0; i < found.gl_pathc; ++i) {
     struct stat status {};
     if (stat(found.gl_pathv[i], &status) != 0 || (status.st_mode & kOthers) == kOthers) continue;
@@ -67,7 +68,7 @@ bool HasFilters() {
 // Fails, with a sentence, where root may not: in a container without CAP_SETUID, in a user namespace that lacks the user.
 Status BecomeUser(const SandboxOptions& options) {
   const WorkerUser& user = *options.user;
-  const Result<std::vector<gid_t>> groups = options.files ? std::vector<gid_t>() : GroupsOfDevices();
+  const Result<std::vector<gid_t>> groups = GroupsOfDevices(options.devices);
   if (!groups.ok()) return Status(groups.status().code(), options.who + " run as root: " + groups.status().message());
   if (setgroups(groups.value().size(), groups.value().data()) == 0 && setresgid(user.gid, user.gid, user.gid) == 0 &&
       setresuid(user.uid, user.uid, user.uid) == 0) {
@@ -140,7 +141,7 @@ Status GiveUp(const SandboxOptions& options, SandboxReport* report) {
   std::vector<std::string> parts = {user};
   if (report->private_root) parts.push_back("a private root");
   if (const int version = LandlockVersion(); version > 0) {
-    RETURN_IF_ERROR(RestrictFiles(rules));
+    RETURN_IF_ERROR(RestrictFiles(rules, options.calls == CallFilter::kNetwork));
     parts.push_back("Landlock " + std::to_string(version));
   } else {
     report->gaps.push_back("this kernel has no Landlock (Linux 5.13, among the modules of lsm=): " + options.who +

@@ -53,8 +53,10 @@ struct SandboxOptions {
   CallFilter calls = CallFilter::kAllowList;
   // Further directories whose files may be read and executed: where the driver is.
   std::vector<std::string> library_directories;
-  // Of a service, which is no worker (service_sandbox.h): all the files that it may open. It has no groups but its user's.
+  // Of a service, which is no worker (service_sandbox.h): all the files that it may open.
   std::optional<std::vector<FileRule>> files;
+  // Patterns of glob(7): device files whose groups the process keeps beside its user's.
+  std::vector<std::string> devices = {"/dev/nvidia[0-9]*", "/dev/nvidiactl", "/dev/nvidia-uvm"};
   // The signal that the process gets at its parent's end, which a change of the user makes the kernel forget; 0: none.
   int parent_death_signal = 0;
   // Of whom sentences speak.

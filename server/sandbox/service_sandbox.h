@@ -27,6 +27,15 @@ enum class Service : uid_t {  // its user
 SandboxOptions ServiceSandbox(Service service, SandboxMode mode, bool private_root,
                               const std::vector<std::string>& directories = {});
 
+// The same of a process that carries sessions over a library which opens devices and makes connections as it goes (ucx://). It
+// may load code out of `library_directories`. Its root is the machine's: cards belong to the machine's user namespace.
+SandboxOptions NetworkSandbox(Service service, SandboxMode mode, const std::vector<std::string>& library_directories);
+
+// EnterSandbox() of that, before the library has threads. Memory that cards reach is locked: root's process may lock as much as
+// before. Without `report` what is missing is a warning each.
+Status EnterNetworkSandbox(Service service, SandboxMode mode, const std::vector<std::string>& library_directories,
+                           SandboxReport* report = nullptr);
+
 // The end of a process that entered it. Without what libraries do at an exit: a sanitizer would look for leaks, and die of calls
 // that it may not make any more.
 [[noreturn]] void EndService(int code);

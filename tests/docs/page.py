@@ -50,8 +50,10 @@ class Page:
 
     def environment(self):
         path = os.path.join(product.BUILD, "bin") + ":" + os.environ["PATH"]
+        # Where an ordinary user has them; root, whom a test may be, would look in /etc.
+        keys = {f"TESSERA_{word.upper()}": f"{self.home}/.config/tessera/{word}.pem" for word in ("certificate", "key", "authority")}
         return product.environment(HOME=self.home, PATH=path, XDG_RUNTIME_DIR=f"{self.home}/run", XDG_CONFIG_HOME=None,
-                                   XDG_STATE_HOME=None, TESSERA_PLACER=None)
+                                   XDG_STATE_HOME=None, TESSERA_PLACER=None, **keys)
 
     def run(self, line):
         """What it prints, on both."""

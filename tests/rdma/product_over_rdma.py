@@ -9,12 +9,15 @@ import sys
 
 ADDRESS = sys.argv.pop(2)
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../system"))
-from product import TESSERA, Agent, Gateway, Server, environment, program, wait_for  # noqa: E402
+from product import TESSERA, Agent, Gateway, Server, environment, program, status_of, uids_of, wait_for  # noqa: E402
 
 server = Server()
 gateway = Gateway(server.path, "--insecure", "--hello-timeout", "60", "--resume-grace", "2", listen=f"ucx://{ADDRESS}:0")
 assert gateway.url, gateway.words()
 agent = Agent(gateway.url, "--insecure")
+for part, user in ((gateway, 65523), (agent, 65524)):  # in their sandboxes
+    wait_for(lambda: status_of(part.carrier())["Seccomp"] == "2", 60, "a process in its sandbox")
+    assert uids_of(part.carrier()) == {user}, part.words()
 
 
 def run(*words):

@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import unittest
 
-from product import CLIENT, Agent, Gateway, Keys, Server, environment, program, status_of, uids_of, wait_for
+from product import CLIENT, Agent, Gateway, Keys, Server, environment, have_ucx, program, status_of, uids_of, wait_for
 from users import ALICE, become, can_be_another
 
 
@@ -105,12 +105,12 @@ class Agents(unittest.TestCase):
         self.assertEqual(status_of(agent.carrier())["Seccomp"], "0")
         self.check_count(agent)
 
-    def test_there_is_none_for_ucx(self):
-        agent = self.start("ucx://127.0.0.1:1", "--sandbox", "require")
-        self.assertEqual(agent.process.wait(20), 1)
-        self.assertIn("there is no sandbox for ucx://", agent.words())
-        agent = self.start("ucx://127.0.0.1:1")
-        wait_for(lambda: "no sandbox at ucx://127.0.0.1:1" in agent.words(), 10, "a line of the log")
+    @unittest.skipUnless(have_ucx(), "UCX is not installed (libucx0)")
+    def test_over_ucx(self):
+        gateway = self.start_gateway("--sandbox", "require", listen="ucx://127.0.0.1:0")
+        agent = self.start(gateway.url, "--sandbox", "require")
+        self.check_confined(agent, 65524 if os.geteuid() == 0 else os.geteuid())
+        self.check_count(agent)
         self.assertEqual(agent.stop(), 0)
 
 

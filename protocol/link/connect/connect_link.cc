@@ -75,6 +75,10 @@ Status PrepareLinks(const LinkAddress& address) {
   return kind == nullptr || kind->prepare == nullptr ? Status::Ok() : kind->prepare();
 }
 
+std::vector<std::string> LibraryDirectories(const LinkAddress& address) {
+  return address.scheme == LinkScheme::kUcx ? UcxDirectories() : std::vector<std::string>();
+}
+
 Result<std::unique_ptr<Link>> ConnectLink(const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns) {
   const LinkKind* kind = Find(address.scheme);
   if (kind == nullptr) return NotBuilt(address);

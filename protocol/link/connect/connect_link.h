@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "protocol/base/status.h"
 #include "protocol/base/unique_fd.h"
@@ -21,6 +22,8 @@ namespace tessera {
 // Does what a kind of link does to a whole process, once: sets its environment, loads its library. A program calls it before it
 // has threads. What is missing on this host is said again by the functions below.
 Status PrepareLinks(const LinkAddress& address);
+// Where the library of PrepareLinks() loads further code from as it goes; empty where links of that scheme have none.
+std::vector<std::string> LibraryDirectories(const LinkAddress& address);
 
 // Connects until `deadline_ns` (MonotonicNs; name lookup apart). kNotFound (no such host), kUnavailable (nobody listens, no way
 // there), kTimedOut (no answer), kProtocolViolation (somebody else listens), kVersionMismatch, kPermissionDenied (the options

@@ -3,9 +3,11 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
+#include <filesystem>
 #include <string>
 
 #include "protocol/base/log.h"
+#include "protocol/link/ucx/ucx_link.h"
 
 namespace tessera {
 namespace {
@@ -97,6 +99,17 @@ Result<const UcxLibrary*> LoadUcx() {
   static const Result<UcxLibrary> loaded = Load();
   if (!loaded.ok()) return loaded.status();
   return &loaded.value();
+}
+
+std::vector<std::string> UcxDirectories() {
+  Result<const UcxLibrary*> ucx = LoadUcx();
+  if (!ucx.ok()) return {};
+  std::vector<std::string> directories;
+  Dl_info library{};
+  if (dladdr(reinterpret_cast<const void*>((*ucx)->ucp_init_version), &library) != 0)
+    directories.push_back(std::filesystem::path(library.dli_fname).parent_path());
+  if (const char* modules = getenv("UCX_MODULE_DIR")) directories.push_back(modules);
+  return directories;
 }
 
 Result<ucp_context_h> UcxContext(UcxReach reach) {

@@ -12,6 +12,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "protocol/base/status.h"
 #include "protocol/link/link.h"
@@ -25,6 +27,8 @@ inline constexpr uint64_t kUcxRendezvousBytes = uint64_t{64} << 10;
 // Loads UCX (ucx_library.h); to be called before there are threads by programs that use the rest of this header, which otherwise
 // do it themselves. kNotFound with the package that is missing.
 Status PrepareUcx();
+// The directories that UCX loads its modules from: where it lies, and where UCX_MODULE_DIR says. Loads it.
+std::vector<std::string> UcxDirectories();
 
 // As ConnectLink() and ListenForLinks() (connect_link.h); and kNotFound with the package that is missing, kUnavailable when no
 // device or transport of UCX leads there.

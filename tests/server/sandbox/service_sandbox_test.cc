@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/netlink.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/mman.h>
@@ -61,13 +62,16 @@ class ServiceSandboxTest : public testing::TestWithParam<bool> {
 
   // How a process ends that enters the sandbox and then does `act`.
   int Try(const std::function<bool()>& act, Service service = Service::kImageKeeper) const {
+    return Try(act, ServiceSandbox(service, SandboxMode::kRequire, service != Service::kAgent, {own_}));
+  }
+  static int Try(const std::function<bool()>& act, const SandboxOptions& sandbox) {
     const pid_t pid = fork();
     if (pid == 0) {
       if (!OfRoot() && (setresgid(kOrdinaryUser, kOrdinaryUser, kOrdinaryUser) != 0 ||
                         setresuid(kOrdinaryUser, kOrdinaryUser, kOrdinaryUser) != 0)) {
         _exit(kNoSandbox);
       }
-      const Status entered = EnterSandbox(ServiceSandbox(service, SandboxMode::kRequire, service != Service::kAgent, {own_}));
+      const Status entered = EnterSandbox(sandbox);
       if (!entered.ok()) fprintf(stderr, "%s\n", entered.message().c_str());
       _exit(!entered.ok() ? kNoSandbox : act() ? kSucceeded : kRefused);
     }
@@ -205,6 +209,39 @@ TEST_P(ServiceSandboxTest, ABrokerTakesConnectionsAndMakesNone) {
     EXPECT_EQ(attempt([&] { return OutcomeOf(one.name + std::string(" 1")) != "refused: Operation not permitted"; }), kRefused)
         << one.name;
   }
+}
+
+// Over UCX it makes connections of networks and loads code of the system, and has nothing else that others lack.
+TEST_P(ServiceSandboxTest, OverACardNothingButNetworksIsReached) {
+  const auto attempt = [this](const std::function<bool()>& act) {
+    return Try(act, NetworkSandbox(Service::kGateway, SandboxMode::kRequire, {own_}));
+  };
+  for (const Attempt& one : Attempts()) {
+    if (one.name == std::string("socket-internet")) continue;
+    EXPECT_EQ(attempt([&] { return OutcomeOf(one.name + std::string(" 1")) != "refused: Operation not permitted"; }), kRefused)
+        << one.name;
+  }
+  for (const auto& [family, type] :
+       {std::pair(AF_UNIX, SOCK_STREAM), std::pair(AF_INET, SOCK_RAW), std::pair(AF_PACKET, SOCK_RAW)})
+    EXPECT_EQ(attempt([&] { return UniqueFd(socket(family, type, 0)).valid() || errno != EPERM; }), kRefused) << family;
+  EXPECT_EQ(attempt([this] {
+              return CanOpen("/etc/shadow", O_RDONLY) || CanOpen(directory_ + "/file", O_RDONLY) ||
+                     CanOpen(own_ + "/new", O_WRONLY | O_CREAT);
+            }),
+            kRefused);
+  EXPECT_EQ(attempt([] {
+              const UniqueFd listener(socket(AF_INET, SOCK_STREAM, 0));
+              const UniqueFd peer(socket(AF_INET, SOCK_STREAM, 0));
+              sockaddr_in address{};
+              address.sin_family = AF_INET;
+              address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+              socklen_t length = sizeof(address);
+              auto* const where = reinterpret_cast<sockaddr*>(&address);
+              return bind(listener.get(), where, length) == 0 && listen(listener.get(), 1) == 0 &&
+                     getsockname(listener.get(), where, &length) == 0 && connect(peer.get(), where, length) == 0 &&
+                     UniqueFd(socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE)).valid() && CanOpen("/etc/hosts", O_RDONLY);
+            }),
+            kSucceeded);
 }
 
 TEST_P(ServiceSandboxTest, NoCodeThatWasNotThere) {
