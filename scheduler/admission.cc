@@ -24,6 +24,8 @@ Status Invalid(const VgpuSpec& spec, const std::string& what) {
 
 uint64_t Minus(uint64_t left, uint64_t right) { return left - std::min(left, right); }
 
+bool IsOfGrant(const VgpuSpec& spec) { return spec.name.starts_with(kGrantPrefix); }
+
 // Short, and not rounded to what would fit.
 std::string Share(double share) { return fmt::format("{:.6g}", share); }
 
@@ -75,10 +77,26 @@ Status AdmitVgpu(std::span<const VgpuSpec> present, const VgpuSpec& wanted, cons
 }
 
 Status AdmitMemory(std::span<const VgpuSpec> present, const VgpuSpec& wanted, const AdmissionRules& rules) {
-  if (rules.memory_bytes == 0 || wanted.memory_bytes == 0) return Status::Ok();
+  const bool is_beside_grants = IsOfGrant(wanted) || std::any_of(present.begin(), present.end(), IsOfGrant);
+  if (rules.memory_bytes == 0 || (wanted.memory_bytes == 0 && !is_beside_grants)) return Status::Ok();
   uint64_t left = rules.memory_bytes;
+  std::string unlimited;
   for (const VgpuSpec& spec : present) {
-    if (spec.memory_bytes != 0) left = Minus(Minus(left, spec.memory_bytes), rules.context_bytes);
+    if (spec.memory_bytes != 0) {
+      left = Minus(Minus(left, spec.memory_bytes), rules.context_bytes);
+    } else if (IsOfGrant(wanted) || IsOfGrant(spec)) {
+      left = 0;
+      unlimited = fmt::format("; vGPU '{}' has no limit of memory, and counts as the whole GPU beside grants", spec.name);
+    }
+  }
+  if (wanted.memory_bytes == 0) {
+    if (left == rules.memory_bytes) return Status::Ok();
+    return Status(
+        StatusCode::kResourceExhausted,
+        fmt::format("vGPU '{}': without a limit of memory it counts as the whole GPU beside grants, {}, which is {} too "
+                    "much: {} are left{}; give it a limit",
+                    wanted.name, BytesText(rules.memory_bytes), BytesText(rules.memory_bytes - left), BytesText(left),
+                    unlimited));
   }
   left = Minus(left, rules.context_bytes);
   if (wanted.memory_bytes <= left) return Status::Ok();
@@ -86,7 +104,7 @@ Status AdmitMemory(std::span<const VgpuSpec> present, const VgpuSpec& wanted, co
                                      wanted.name, BytesText(wanted.memory_bytes), BytesText(wanted.memory_bytes - left),
                                      BytesText(rules.memory_bytes), BytesText(left));
   if (rules.context_bytes != 0) sentence += fmt::format(" beside its context of {}", BytesText(rules.context_bytes));
-  return Status(StatusCode::kResourceExhausted, sentence);
+  return Status(StatusCode::kResourceExhausted, sentence + unlimited);
 }
 
 }  // namespace tessera

@@ -30,7 +30,12 @@ Status CheckVgpuSpec(const VgpuSpec& spec);
 Status AdmitVgpu(std::span<const VgpuSpec> present, const VgpuSpec& wanted, const AdmissionRules& rules);
 
 // Whether the memory of `wanted` fits beside that of `present`. Not part of AdmitVgpu(): memory is compared for all that there
-// will be, where time is for each step of a change. kResourceExhausted: it does not fit, by how much.
+// will be, where time is for each step of a change. `present` is without `default`. kResourceExhausted: it does not fit, by how
+// much.
+//
+// A vGPU without a limit counts as nothing beside others of files and administrators, who know what they mix. A grant
+// (kGrantPrefix) was promised its memory, so beside grants such a vGPU counts as all that vGPUs may have; and so does a grant
+// without a limit.
 Status AdmitMemory(std::span<const VgpuSpec> present, const VgpuSpec& wanted, const AdmissionRules& rules);
 
 }  // namespace tessera

@@ -37,6 +37,8 @@ struct VgpuSpec {
 };
 
 inline constexpr size_t kVgpuNameBytesMax = 63;
+// Names of vGPUs that are parts of grants begin so.
+inline constexpr std::string_view kGrantPrefix = "grant-";
 
 // "protected", "normal", "best-effort", as users write them.
 std::string_view PriorityName(Priority priority);

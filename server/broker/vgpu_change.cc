@@ -19,19 +19,25 @@ double LeftOf(std::span<const VgpuSpec> specs, const AdmissionRules& rules) {
   return std::max(0.0, left);
 }
 
-// Whether there is memory for those that are new or get more; the others have theirs.
+// 0 is no limit.
+bool IsMore(uint64_t memory_bytes, uint64_t before) {
+  return memory_bytes == 0 ? before != 0 : before == 0 || memory_bytes > before;
+}
+
+// Whether there is memory for those that are new or get more; the others have theirs. `default` has only what is left.
 Status CheckMemory(std::span<const PresentVgpu> present, std::span<const FileVgpu> wanted, const AdmissionRules& rules) {
   std::vector<VgpuSpec> have;
   std::vector<const FileVgpu*> grow;
   for (const FileVgpu& vgpu : wanted) {
     const VgpuSpec* const before = Find(present, vgpu.spec.name);
-    if (before != nullptr && vgpu.spec.memory_bytes <= before->memory_bytes) {
+    if (before != nullptr && !IsMore(vgpu.spec.memory_bytes, before->memory_bytes)) {
       have.push_back(vgpu.spec);
     } else {
       grow.push_back(&vgpu);
     }
   }
   for (const PresentVgpu& each : present) {
+    if (each.spec.name == kDefaultVgpu) continue;
     const auto is_it = [&](const FileVgpu& vgpu) { return vgpu.spec.name == each.spec.name; };
     if (each.sessions > 0 && std::none_of(wanted.begin(), wanted.end(), is_it)) have.push_back(each.spec);
   }

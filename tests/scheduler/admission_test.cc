@@ -81,6 +81,33 @@ TEST(AdmissionTest, EachVgpuWithALimitHasRoomForAContext) {
   EXPECT_FALSE(AdmitMemory(present, with("b", 1), {.memory_bytes = kGib, .context_bytes = UINT64_MAX}).ok());
 }
 
+TEST(AdmissionTest, BesideGrantsAVgpuWithoutALimitCountsAsTheWholeGpu) {
+  constexpr uint64_t kGib = uint64_t{1} << 30;
+  const AdmissionRules rules = {.memory_bytes = 10 * kGib, .context_bytes = kGib};
+  const auto with = [](const std::string& name, uint64_t bytes) { return VgpuSpec{.name = name, .memory_bytes = bytes}; };
+  const VgpuSpec train[] = {with("train", 0)};
+  ExpectRefused(AdmitMemory(train, with("grant-1", kGib), rules), StatusCode::kResourceExhausted,
+                "vGPU 'grant-1': memory 1 GiB is 1 GiB too much: the GPU has 10 GiB for vGPUs, and 0 bytes are left beside its "
+                "context of 1 GiB; vGPU 'train' has no limit of memory, and counts as the whole GPU beside grants");
+  EXPECT_TRUE(AdmitMemory(train, with("notebook", 9 * kGib), rules).ok());  // no grant is there
+
+  const VgpuSpec granted[] = {with("grant-1", 2 * kGib)};
+  const std::string whole =
+      "without a limit of memory it counts as the whole GPU beside grants, 10 GiB, which is 3 GiB too much: 7 GiB are left; give "
+      "it a limit";
+  ExpectRefused(AdmitMemory(granted, with("train", 0), rules), StatusCode::kResourceExhausted, "vGPU 'train': " + whole);
+  ExpectRefused(AdmitMemory(granted, with("grant-2", 0), rules), StatusCode::kResourceExhausted, "vGPU 'grant-2': " + whole);
+  EXPECT_TRUE(AdmitMemory(granted, with("grant-2", 6 * kGib), rules).ok());
+
+  // Nothing is beside a grant that has it all.
+  EXPECT_TRUE(AdmitMemory({}, with("grant-1", 0), rules).ok());
+  const VgpuSpec all[] = {with("grant-1", 0)};
+  EXPECT_FALSE(AdmitMemory(all, with("grant-2", 1), rules).ok());
+  EXPECT_FALSE(AdmitMemory(all, with("train", 1), rules).ok());
+  EXPECT_FALSE(AdmitMemory(all, with("train", 0), rules).ok());
+  EXPECT_TRUE(AdmitMemory(train, with("grant-1", kGib), {}).ok());  // of a card whose memory is not known
+}
+
 TEST(VgpuSpecTest, PrioritiesHaveWords) {
   for (const Priority each : {Priority::kProtected, Priority::kNormal, Priority::kBestEffort}) {
     Priority parsed{};

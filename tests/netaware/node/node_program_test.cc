@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "protocol/base/bytes_text.h"
 #include "tests/netaware/node/node_program.h"
 
 namespace tessera {
@@ -61,6 +62,38 @@ TEST_F(NodeProgramTest, AGrantGoesItsWayAndItsTicketsCountAsLong) {
   EXPECT_EQ(placer_->Give(Order::RELEASE, ticket, FakePlacer::NowMs() + 600'000), "done");
   EXPECT_THAT(Vgpus(), IsEmpty());
   EXPECT_THAT(Show(ticket), HasSubstr("was released"));
+}
+
+// A placer may be wrong about what is there; its signature makes no room.
+TEST_F(NodeProgramTest, APromiseThatDoesNotFitIsRefusedByTheBrokerWhoeverSignedIt) {
+  StartNode();
+  ASSERT_TRUE(placer_->WaitForNode()) << Log();
+  const uint64_t all_bytes = placer_->registration().gpus(1).memory_bytes();
+  const Ticket small = TicketOf(0xa1);
+  ASSERT_EQ(placer_->Give(Order::HOLD, small), "done");
+  Ticket large = TicketOf(0xa2);
+  large.vgpus[0].memory_bytes = all_bytes;
+  EXPECT_THAT(placer_->Give(Order::HOLD, large), HasSubstr("is 64 MiB too much"));
+  Ticket unlimited = TicketOf(0xa3);
+  unlimited.vgpus[0].memory_bytes = 0;
+  EXPECT_THAT(placer_->Give(Order::HOLD, unlimited), HasSubstr("counts as the whole GPU beside grants"));
+  EXPECT_THAT(Vgpus(), ElementsAre(Name(small)));
+  EXPECT_EQ(placer_->Give(Order::CANCEL, small), "done");
+
+  // A vGPU that an administrator made without a limit of memory.
+  const RpcConnection connection = std::move(ConnectRpc("unix:" + Path("server.control"), {}, {}, "start it")).value();
+  control::v1::CreateRequest train;
+  train.set_name("train");
+  train.set_gpu("1");
+  train.mutable_spec()->set_memory_bytes(0);
+  grpc::ClientContext context;
+  control::v1::Vgpu made;
+  ASSERT_TRUE(control::v1::VgpuService::NewStub(connection.channel)->Create(&context, train, &made).ok());
+  EXPECT_TRUE(placer_->WaitForBeat([&](const control::v1::Beat& beat) { return beat.others(1).memory_bytes() == all_bytes; }));
+  EXPECT_THAT(placer_->Give(Order::HOLD, TicketOf(0xa4)),
+              HasSubstr("memory 64 MiB is 64 MiB too much: the GPU has " + BytesText(all_bytes) +
+                        " for vGPUs, and 0 bytes are left; vGPU 'train' has no limit of memory"));
+  EXPECT_THAT(Vgpus(), ElementsAre("train"));
 }
 
 TEST_F(NodeProgramTest, AReleaseEndsTheSessionsOfItsGrant) {

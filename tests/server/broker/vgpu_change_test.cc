@@ -73,6 +73,28 @@ TEST(VgpuChange, MemoryIsAskedForByThoseThatGrowAlone) {
   EXPECT_TRUE(PlanChange(used, std::vector{with(Wanted("c", 0.1), 20)}, kMemoryRules).ok());
 }
 
+TEST(VgpuChange, DefaultHasRoomBesideGrantsAndNobodyElseWithoutALimit) {
+  constexpr AdmissionRules kMemoryRules = {.request_zero = true, .memory_bytes = 100};
+  const auto with = [](auto vgpu, uint64_t bytes) {
+    vgpu.spec.memory_bytes = bytes;
+    return vgpu;
+  };
+  const auto plan = [&](std::vector<PresentVgpu> present, std::vector<FileVgpu> wanted) {
+    return PlanChange(present, wanted, kMemoryRules).status().message();
+  };
+  const FileVgpu grant = with(Wanted("grant-1", 0.5, 0), 60);
+  EXPECT_EQ(plan({kBuiltin}, {grant}), "");
+  const PresentVgpu granted = with(Present("grant-1", 0.5, 1), 60);
+  EXPECT_THAT(plan({kBuiltin, granted}, {grant, Wanted("train", 0.1, 2)}), StartsWith("line 2: vGPU 'train': without a limit"));
+  // Its limit is taken away.
+  EXPECT_THAT(plan({kBuiltin, granted, with(Present("train", 0.1, 0), 10)}, {grant, Wanted("train", 0.1, 2)}),
+              StartsWith("line 2: vGPU 'train': without a limit"));
+  EXPECT_EQ(plan({kBuiltin, granted}, {grant, with(Wanted("train", 0.1, 2), 40)}), "");
+  EXPECT_THAT(plan({kBuiltin, Present("train", 0.1, 0)}, {Wanted("train", 0.1, 2), grant}), HasSubstr("is 60 bytes too much"));
+  // One that has gone from the file, but has sessions.
+  EXPECT_THAT(plan({kBuiltin, Present("train", 0.1, 1)}, {grant}), HasSubstr("'train' has no limit"));
+}
+
 TEST(VgpuChange, WhatIsLoweredComesFirst) {
   const std::vector present = {kBuiltin, Present("a", 0.3, 1), Present("b", 0.6, 1)};
   const VgpuChange change = PlanChange(present, std::vector{Wanted("a", 0.6), Wanted("b", 0.3)}, kRules).value();
