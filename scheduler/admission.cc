@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "protocol/base/bytes_text.h"
 #include "protocol/base/printable.h"
@@ -22,9 +23,13 @@ Status Invalid(const VgpuSpec& spec, const std::string& what) {
   return Status(StatusCode::kInvalidArgument, fmt::format("vGPU '{}': {}", Printable(spec.name), what));
 }
 
+constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
+
 uint64_t Minus(uint64_t left, uint64_t right) { return left - std::min(left, right); }
 
-bool IsOfGrant(const VgpuSpec& spec) { return spec.name.starts_with(kGrantPrefix); }
+uint64_t ContextsOf(const VgpuSpec& spec, const AdmissionRules& rules) {
+  return rules.context_bytes > kMost / spec.processes ? kMost : rules.context_bytes * spec.processes;
+}
 
 // Short, and not rounded to what would fit.
 std::string Share(double share) { return fmt::format("{:.6g}", share); }
@@ -51,6 +56,8 @@ Status CheckVgpuSpec(const VgpuSpec& spec) {
     return Invalid(spec, fmt::format("limit {} is {} below the request {}", Share(spec.limit), Share(spec.request - spec.limit),
                                      Share(spec.request)));
   }
+  if (spec.processes == 0 || spec.processes > kVgpuProcessesMax)
+    return Invalid(spec, fmt::format("processes {} is not 1 to {}", spec.processes, kVgpuProcessesMax));
   return Status::Ok();
 }
 
@@ -76,6 +83,12 @@ Status AdmitVgpu(std::span<const VgpuSpec> present, const VgpuSpec& wanted, cons
   return Status::Ok();
 }
 
+uint64_t MemoryTakenBy(const VgpuSpec& spec, const AdmissionRules& rules) {
+  const uint64_t contexts = ContextsOf(spec, rules);
+  if (spec.memory_bytes == 0) return 0;
+  return spec.memory_bytes > kMost - contexts ? kMost : spec.memory_bytes + contexts;
+}
+
 Status AdmitMemory(std::span<const VgpuSpec> present, const VgpuSpec& wanted, const AdmissionRules& rules) {
   const bool is_beside_grants = IsOfGrant(wanted) || std::any_of(present.begin(), present.end(), IsOfGrant);
   if (rules.memory_bytes == 0 || (wanted.memory_bytes == 0 && !is_beside_grants)) return Status::Ok();
@@ -83,7 +96,7 @@ Status AdmitMemory(std::span<const VgpuSpec> present, const VgpuSpec& wanted, co
   std::string unlimited;
   for (const VgpuSpec& spec : present) {
     if (spec.memory_bytes != 0) {
-      left = Minus(Minus(left, spec.memory_bytes), rules.context_bytes);
+      left = Minus(left, MemoryTakenBy(spec, rules));
     } else if (IsOfGrant(wanted) || IsOfGrant(spec)) {
       left = 0;
       unlimited = fmt::format("; vGPU '{}' has no limit of memory, and counts as the whole GPU beside grants", spec.name);
@@ -98,12 +111,16 @@ Status AdmitMemory(std::span<const VgpuSpec> present, const VgpuSpec& wanted, co
                     wanted.name, BytesText(rules.memory_bytes), BytesText(rules.memory_bytes - left), BytesText(left),
                     unlimited));
   }
-  left = Minus(left, rules.context_bytes);
+  left = Minus(left, ContextsOf(wanted, rules));
   if (wanted.memory_bytes <= left) return Status::Ok();
   std::string sentence = fmt::format("vGPU '{}': memory {} is {} too much: the GPU has {} for vGPUs, and {} are left",
                                      wanted.name, BytesText(wanted.memory_bytes), BytesText(wanted.memory_bytes - left),
                                      BytesText(rules.memory_bytes), BytesText(left));
-  if (rules.context_bytes != 0) sentence += fmt::format(" beside its context of {}", BytesText(rules.context_bytes));
+  if (rules.context_bytes != 0) {
+    sentence += fmt::format(" beside {} of {}",
+                            wanted.processes == 1 ? "its context" : fmt::format("contexts of {} processes", wanted.processes),
+                            BytesText(ContextsOf(wanted, rules)));
+  }
   return Status(StatusCode::kResourceExhausted, sentence + unlimited);
 }
 

@@ -16,7 +16,7 @@ inline constexpr size_t kVgpusMax = 256;
 struct AdmissionRules {
   bool request_zero = true;    // vGPUs with request 0 are admitted, so that requests add up to 1 - kShareWithoutRequest at most
   uint64_t memory_bytes = 0;   // that vGPUs with a limit of memory may have together; 0: not known
-  uint64_t context_bytes = 0;  // that each of them takes besides, for the context of its first session
+  uint64_t context_bytes = 0;  // that each of VgpuSpec::processes takes besides
 
   double requests_max() const { return request_zero ? 1 - kShareWithoutRequest : 1; }
 };
@@ -28,6 +28,9 @@ Status CheckVgpuSpec(const VgpuSpec& spec);
 // where it is not admitted; kResourceExhausted: the requests do not fit, by how much, or there are kVgpusMax. Nothing changes for
 // those present. To change a spec, leave the present one out.
 Status AdmitVgpu(std::span<const VgpuSpec> present, const VgpuSpec& wanted, const AdmissionRules& rules);
+
+// A limit of memory, with the contexts that have room beside it; 0 without a limit.
+uint64_t MemoryTakenBy(const VgpuSpec& spec, const AdmissionRules& rules);
 
 // Whether the memory of `wanted` fits beside that of `present`. Not part of AdmitVgpu(): memory is compared for all that there
 // will be, where time is for each step of a change. `present` is without `default`. kResourceExhausted: it does not fit, by how

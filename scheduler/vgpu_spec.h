@@ -31,14 +31,17 @@ struct VgpuSpec {
   Overrun overrun = Overrun::kBill;
   uint64_t memory_bytes = 0;  // that its sessions may hold together; 0: no limit. No policy looks at it
   uint32_t max_sessions = 0;  // that are in it at a time; 0: no limit. Who is there stays when it is lowered
+  uint32_t processes = 1;     // whose contexts have room beside memory_bytes, 1 to kVgpuProcessesMax
   uint32_t sm_percent = 0;    // of the GPU's SMs, 1 to 100; 0: not said. It is kept for tiles, and nothing looks at it yet
 
   friend bool operator==(const VgpuSpec&, const VgpuSpec&) = default;
 };
 
 inline constexpr size_t kVgpuNameBytesMax = 63;
+inline constexpr uint32_t kVgpuProcessesMax = 1'024;
 // Names of vGPUs that are parts of grants begin so.
 inline constexpr std::string_view kGrantPrefix = "grant-";
+inline bool IsOfGrant(const VgpuSpec& spec) { return spec.name.starts_with(kGrantPrefix); }
 
 // "protected", "normal", "best-effort", as users write them.
 std::string_view PriorityName(Priority priority);

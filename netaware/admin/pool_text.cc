@@ -62,11 +62,9 @@ nlohmann::json AsJson(const GrantPart& part) {
 }
 
 nlohmann::json AsJson(const control::v1::PlaceRequest& asked) {
-  nlohmann::json json = {{"gpus", asked.gpus()},
-                         {"share", asked.share()},
-                         {"limit", asked.limit()},
-                         {"models", ListOf(asked.models())},
-                         {"same_server", asked.same_server()}};
+  nlohmann::json json = {
+      {"gpus", asked.gpus()},           {"share", asked.share()},           {"limit", asked.limit()},
+      {"processes", asked.processes()}, {"models", ListOf(asked.models())}, {"same_server", asked.same_server()}};
   if (asked.has_memory_bytes()) json["memory_bytes"] = asked.memory_bytes();
   if (asked.has_wait_ms()) json["wait_ms"] = asked.wait_ms();
   return json;

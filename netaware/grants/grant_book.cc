@@ -57,8 +57,8 @@ Status GrantBook::HoldInPool(const Grant& grant) {
     const auto server = pool_.servers().find(part.server);
     for (const ChosenGpu& gpu : part.gpus) {
       const bool is_there = server != pool_.servers().end() && gpu.gpu < server->second.gpus.size();
-      const uint64_t context_bytes = is_there ? server->second.gpus[gpu.gpu].is.context_bytes : 0;
-      held.push_back({gpu.gpu, {grant.ask.wish.share, gpu.memory_bytes + context_bytes}});
+      const uint64_t contexts = is_there ? ContextsOf(server->second.gpus[gpu.gpu].is, grant.ask.wish.processes) : 0;
+      held.push_back({gpu.gpu, {grant.ask.wish.share, gpu.memory_bytes + contexts}});
     }
     if (Status status = pool_.Hold(text, part.server, std::move(held)); !status.ok()) {
       pool_.Free(text);

@@ -94,8 +94,13 @@ void AddJobOptions(CLI::App& command, JobOptions* options) {
             if (!ParseMemory(text, &bytes)) Refuse("--gpu-mem", text, "a size with its unit (K, M, G, T), such as 20G");
             options->memory_bytes = bytes;
           },
-          "memory of each GPU (default: as much as the share is of its time)")
+          "memory of each GPU (default: as much as the share is of its time, less contexts)")
       ->type_name("SIZE");
+  command
+      .add_option("--processes", options->processes,
+                  "how many processes use the GPUs at a time: there is memory for a context of each (default: 4)")
+      ->type_name("N")
+      ->check(CLI::Range(1U, 1'024U).description("1 to 1024"));
   command.add_option("--gpu-model", options->models, "models that will do, as nvidia-smi names them (default: any)")
       ->type_name("NAME[,...]")
       ->delimiter(',')
@@ -126,6 +131,7 @@ std::vector<std::string> JobArguments(const JobOptions& options) {
   if (options.gpus) add("--gpus", std::to_string(*options.gpus));
   if (options.share) add("--gpu-share", fmt::format("{}:{}", *options.share, options.limit.value_or(1)));
   if (options.memory_bytes) add("--gpu-mem", fmt::format("{}B", *options.memory_bytes));
+  if (options.processes) add("--processes", std::to_string(*options.processes));
   for (const std::string& model : options.models) add("--gpu-model", model);
   if (options.same_server) words.emplace_back("--same-server");
   if (options.wait_ms) add("--wait", fmt::format("{}ms", *options.wait_ms));

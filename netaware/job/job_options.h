@@ -16,12 +16,13 @@ struct JobOptions {
   std::optional<uint32_t> gpus;          // of --gpus
   std::optional<double> share, limit;    // of --gpu-share, parts of each GPU's time
   std::optional<uint64_t> memory_bytes;  // of --gpu-mem, of each GPU
+  std::optional<uint32_t> processes;     // of --processes
   std::vector<std::string> models;       // of --gpu-model
   bool same_server = false;              // of --same-server
   std::optional<int64_t> wait_ms;        // of --wait
 
   // Whether anything was asked for that only a pool gives.
-  bool asks() const { return gpus || share || memory_bytes || !models.empty() || same_server || wait_ms; }
+  bool asks() const { return gpus || share || memory_bytes || processes || !models.empty() || same_server || wait_ms; }
 };
 
 // `options` is filled in when the command line is parsed, and outlives `command`.

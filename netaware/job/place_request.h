@@ -15,6 +15,7 @@ PlaceRequest RequestOf(const JobOptions& job) {
   if (job.share) request.set_share(*job.share);
   if (job.limit) request.set_limit(*job.limit);
   if (job.memory_bytes) request.set_memory_bytes(*job.memory_bytes);
+  if (job.processes) request.set_processes(*job.processes);
   for (const std::string& model : job.models) request.add_models(model);
   request.set_same_server(job.same_server);
   if (job.wait_ms) request.set_wait_ms(*job.wait_ms);

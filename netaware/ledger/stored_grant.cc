@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-constexpr uint32_t kForm = 1;
+constexpr uint32_t kForm = 2;
 
 std::string TextOf(const Encoder& encoder) {
   return std::string(reinterpret_cast<const char*>(encoder.bytes().data()), encoder.bytes().size());

@@ -63,6 +63,7 @@ WantedVgpu WantedOf(const Ticket& ticket, size_t place) {
           .request = vgpu.request / kWhole,
           .limit = vgpu.limit / kWhole,
           .memory_bytes = vgpu.memory_bytes,
+          .processes = ticket.processes,
           .priority = PriorityText(vgpu.priority),
           .owner = ticket.holder};
 }

@@ -12,6 +12,16 @@
 namespace tessera {
 namespace {
 
+// Of a GPU's memory. Without a limit it may take all that there is.
+uint64_t TakenBy(const ServerVgpu& vgpu, const ServerGpu& gpu) {
+  return vgpu.memory_bytes == 0 ? gpu.memory_bytes : vgpu.memory_bytes + vgpu.processes * gpu.context_bytes;
+}
+
+// Contexts of processes beyond those that a grant has room for: the broker let them in since nobody was promised that memory.
+uint64_t BesideGrant(const ServerVgpu& vgpu, const ServerGpu& gpu) {
+  return (vgpu.sessions - std::min(vgpu.sessions, vgpu.processes)) * gpu.context_bytes;
+}
+
 Status OutOfBounds(std::string why) { return Status(StatusCode::kInvalidArgument, std::move(why)); }
 
 }  // namespace
@@ -239,21 +249,18 @@ NodeBeat NodeCore::Beat(NodeTime now) const {
   NodeBeat beat;
   if (vgpus_.list() == nullptr) return beat;
   std::map<Ticket::Grant, uint32_t> sessions;
-  for (const ServerGpu& gpu : vgpus_.list()->gpus) beat.others.push_back({.share = gpu.kept_share});
+  const std::vector<ServerGpu>& gpus = vgpus_.list()->gpus;
+  for (const ServerGpu& gpu : gpus) beat.others.push_back({.share = gpu.kept_share});
   for (const ServerVgpu& vgpu : vgpus_.list()->vgpus) {
-    const std::optional<Ticket::Grant> grant = vgpu.is_of_api ? GrantOfVgpu(vgpu.name) : std::nullopt;
-    if (grant && ledger_->Find(*grant) != nullptr) {
-      sessions[*grant] = std::max(sessions[*grant], vgpu.sessions);
-      continue;
-    }
-    for (size_t i = 0; vgpu.is_in_force && i < beat.others.size(); ++i) {
-      const ServerGpu& gpu = vgpus_.list()->gpus[i];
-      if (gpu.uuid != vgpu.gpu) continue;
-      beat.others[i].share += vgpu.request;
-      // Without a limit it may take all that there is.
-      beat.others[i].memory_bytes += vgpu.memory_bytes == 0 ? gpu.memory_bytes : vgpu.memory_bytes + gpu.context_bytes;
-      beat.others[i].memory_bytes = std::min(beat.others[i].memory_bytes, gpu.memory_bytes);
-    }
+    std::optional<Ticket::Grant> grant = vgpu.is_of_api ? GrantOfVgpu(vgpu.name) : std::nullopt;
+    if (grant && ledger_->Find(*grant) == nullptr) grant.reset();
+    if (grant) sessions[*grant] = std::max(sessions[*grant], vgpu.sessions);
+    const auto gpu = std::ranges::find(gpus, vgpu.gpu, &ServerGpu::uuid);
+    if (!vgpu.is_in_force || gpu == gpus.end()) continue;
+    NodeBeat::Others& others = beat.others[static_cast<size_t>(gpu - gpus.begin())];
+    if (!grant) others.share += vgpu.request;
+    others.memory_bytes += std::min(grant ? BesideGrant(vgpu, *gpu) : TakenBy(vgpu, *gpu), gpu->memory_bytes);
+    others.memory_bytes = std::min(others.memory_bytes, gpu->memory_bytes);
   }
   for (const auto& [id, grant] : ledger_->grants()) {
     if (ledger_->StateOf(id, placer_.PlacerMs(now)) != TicketScene::Grant::kHeld) continue;

@@ -1,5 +1,6 @@
 #include "netaware/node/node_messages.h"
 
+#include <algorithm>
 #include <span>
 
 #include "protocol/base/host_digest.h"
@@ -33,6 +34,7 @@ ServerVgpus VgpusOf(const control::v1::VgpuList& list) {
                            .gpu = vgpu.gpu_uuid(),
                            .request = vgpu.spec().request(),
                            .memory_bytes = vgpu.spec().memory_bytes(),
+                           .processes = std::max(vgpu.spec().processes(), 1U),
                            .sessions = vgpu.sessions(),
                            .is_of_api = vgpu.made_by() == "api",
                            .is_in_force = vgpu.problem().empty()});
@@ -51,6 +53,7 @@ control::v1::CreateRequest CreateOf(const WantedVgpu& vgpu) {
   spec->set_request(vgpu.request);
   spec->set_limit(vgpu.limit);
   spec->set_memory_bytes(vgpu.memory_bytes);
+  spec->set_processes(vgpu.processes);
   spec->set_priority(vgpu.priority);
   spec->mutable_owners()->add_holders(vgpu.owner);
   return request;

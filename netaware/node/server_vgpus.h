@@ -12,6 +12,7 @@ struct ServerVgpu {
   std::string gpu{};          // "GPU-..."
   double request = 0;         // share of the GPU's time
   uint64_t memory_bytes = 0;  // 0: no limit
+  uint32_t processes = 1;     // whose contexts have room beside that
   uint32_t sessions = 0;
   bool is_of_api = true;    // made by the control API, which can delete it
   bool is_in_force = true;  // else it has a name alone, and can be deleted
@@ -41,6 +42,7 @@ struct WantedVgpu {
   double request = 0;
   double limit = 1;
   uint64_t memory_bytes = 0;  // 0: no limit
+  uint32_t processes = 1;     // whose contexts have room beside that
   std::string priority{};     // as VgpuSpec of protocol/control/vgpu.proto
   std::string owner{};        // who alone may use it
 

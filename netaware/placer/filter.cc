@@ -43,8 +43,10 @@ bool Refusals::Refuse(const Wish& wish, const std::string& not_offered, const In
     return refuse(kShare);
   }
   // A vGPU without any memory is of no use.
-  if (wanted.memory_bytes <= gpu.is.context_bytes || wanted.memory_bytes > free.memory_bytes) {
-    memory_most_ = std::max(memory_most_, free.memory_bytes - std::min(free.memory_bytes, gpu.is.context_bytes));
+  const uint64_t contexts = ContextsOf(gpu.is, wish.processes);
+  if (wanted.memory_bytes <= contexts || wanted.memory_bytes > free.memory_bytes) {
+    memory_most_ = std::max(memory_most_, free.memory_bytes - std::min(free.memory_bytes, contexts));
+    contexts_most_ = std::max(contexts_most_, contexts);
     return refuse(kMemory);
   }
   return false;
@@ -64,6 +66,9 @@ std::string Refusals::Sentence(const Wish& wish) const {
   if (refused_[kMemory] > 0) {
     text += fmt::format("; {} with too little memory left: the most is {}", refused_[kMemory], BytesText(memory_most_));
     if (wish.memory_bytes) text += fmt::format(", and {} is wanted", BytesText(*wish.memory_bytes));
+    if (contexts_most_ > 0 && wish.processes > 1) {
+      text += fmt::format(" beside {} for the contexts of {} processes (--processes)", BytesText(contexts_most_), wish.processes);
+    }
   }
   return text;
 }

@@ -51,7 +51,8 @@ class Refusals {
   uint32_t looked_at_ = 0;
   std::set<std::string, std::less<>> models_;   // that the pool has
   uint32_t share_most_ = 0;                     // that kShare refused
-  uint64_t memory_most_ = 0;                    // that kMemory refused, less the context
+  uint64_t memory_most_ = 0;                    // that kMemory refused, less contexts
+  uint64_t contexts_most_ = 0;                  // of a GPU that kMemory refused, what contexts would take
   std::set<std::string, std::less<>> servers_;  // what is with those that kServer refused
 };
 

@@ -43,7 +43,7 @@ std::vector<Candidate> CandidatesOf(const Inventory& pool, const Wish& wish, con
       const GpuAmount wanted = AmountOf(wish, gpu.is), free = view.FreeOf(gpu);
       if (refusals->Refuse(wish, view.NotOffered(id, server, wish), gpu, wanted, view)) continue;
       candidate.gpus.push_back({number,
-                                wanted.memory_bytes - gpu.is.context_bytes,
+                                wanted.memory_bytes - ContextsOf(gpu.is, wish.processes),
                                 {free.share - wanted.share, free.memory_bytes - wanted.memory_bytes}});
     }
     std::sort(candidate.gpus.begin(), candidate.gpus.end(),

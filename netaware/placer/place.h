@@ -20,7 +20,7 @@ namespace tessera {
 
 struct ChosenGpu {
   uint32_t gpu = 0;           // its number in the server's list
-  uint64_t memory_bytes = 0;  // without the context
+  uint64_t memory_bytes = 0;  // without contexts
 
   friend bool operator==(const ChosenGpu&, const ChosenGpu&) = default;
 };

@@ -17,7 +17,8 @@ using ServerNames = std::set<std::string, std::less<>>;
 struct Wish {
   uint32_t gpus = 1;                       // at least 1
   uint32_t share = kWholeShare;            // of each, that it gets whenever it wants it
-  std::optional<uint64_t> memory_bytes{};  // of each, without the context; nothing: DefaultMemory()
+  std::optional<uint64_t> memory_bytes{};  // of each, without contexts; nothing: DefaultMemory()
+  uint32_t processes = 1;                  // that use them at a time, each with a context on each; 1 to Ticket::kProcessesMax
   std::vector<std::string> models{};       // any of these; none: any
   bool same_server = false;
   std::string host{};  // of servers of this host alone; empty: of any
@@ -25,11 +26,14 @@ struct Wish {
   friend bool operator==(const Wish&, const Wish&) = default;
 };
 
-// As much of the memory as `share` is of the time, less a context: so jobs of equal shares fill time and memory alike. In whole
-// pieces of 2 MiB; 0 where nothing is left beside the context.
-uint64_t DefaultMemory(const PoolGpu& gpu, uint32_t share);
+// What a job's contexts take of this GPU.
+uint64_t ContextsOf(const PoolGpu& gpu, uint32_t processes);
 
-// What a job takes of this GPU: its share, its memory and a context.
+// As much of the memory as `share` is of the time, less the contexts: so jobs of equal shares fill time and memory alike. In
+// whole pieces of 2 MiB; 0 where nothing is left beside the contexts.
+uint64_t DefaultMemory(const PoolGpu& gpu, uint32_t share, uint32_t processes);
+
+// What a job takes of this GPU: its share, its memory and its contexts.
 GpuAmount AmountOf(const Wish& wish, const PoolGpu& gpu);
 
 }  // namespace tessera

@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-constexpr uint8_t kVersion = 1;
+constexpr uint8_t kVersion = 2;
 constexpr size_t kTextBytesMax = 256;
 constexpr size_t kModelsMax = 64;
 
@@ -28,6 +28,7 @@ std::string StoredPlaced(const PlacedGrant& grant) {
   out.Pod(wish.share);
   out.Pod(wish.memory_bytes.has_value());
   out.Pod(wish.memory_bytes.value_or(0));
+  out.Pod(wish.processes);
   out.Pod(static_cast<uint32_t>(wish.models.size()));
   for (const std::string& model : wish.models) out.String(model);
   out.Pod(wish.same_server);
@@ -60,6 +61,7 @@ Result<PlacedGrant> ReadPlaced(std::string_view value) {
   const bool has_memory = in.Pod<bool>();
   const auto memory_bytes = in.Pod<uint64_t>();
   if (has_memory) wish.memory_bytes = memory_bytes;
+  in.Pod(&wish.processes);
   wish.models.resize(in.CountOf(kModelsMax, sizeof(uint32_t)));
   for (std::string& model : wish.models) model = in.String(kTextBytesMax);
   in.Pod(&wish.same_server);

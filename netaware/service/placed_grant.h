@@ -15,7 +15,7 @@ struct PlacedGpu {
   std::string uuid{};
   std::string model{};
   uint32_t number = 0;        // in the server's list when it was placed
-  uint64_t memory_bytes = 0;  // without its context
+  uint64_t memory_bytes = 0;  // without contexts
 
   friend bool operator==(const PlacedGpu&, const PlacedGpu&) = default;
 };

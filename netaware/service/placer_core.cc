@@ -279,7 +279,8 @@ void PlacerCore::Sign(PlacedGrant& placed, int64_t now_ms) const {
                   .epoch = epoch_,
                   .renewal = placed.renewal,
                   .issued_ms = now_ms,
-                  .expires_ms = now_ms + options_.ticket_ms};
+                  .expires_ms = now_ms + options_.ticket_ms,
+                  .processes = placed.ask.wish.processes};
     for (const PlacedGpu& gpu : part.gpus) {
       TicketVgpu& vgpu = ticket.vgpus.emplace_back();
       if (const auto uuid = ParseGpuUuid(gpu.uuid)) vgpu.gpu = *uuid;

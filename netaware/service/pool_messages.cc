@@ -18,6 +18,7 @@ constexpr size_t kServerBytesMax = Ticket::kNameBytesMax;
 constexpr int kAddressesMax = 16;
 constexpr int kGpusMax = 64;
 constexpr int kModelsMax = 64;
+constexpr uint32_t kProcesses = 4;  // of a job that does not say
 constexpr size_t kTextBytesMax = 256;
 
 Status Wrong(std::string why) { return Status(StatusCode::kInvalidArgument, std::move(why)); }
@@ -48,6 +49,7 @@ void FillIn(const GrantAsk& ask, const std::string& request_id, control::v1::Pla
   message->set_share(PartOf(ask.wish.share));
   message->set_limit(PartOf(ask.limit));
   if (ask.wish.memory_bytes) message->set_memory_bytes(*ask.wish.memory_bytes);
+  message->set_processes(ask.wish.processes);
   for (const std::string& model : ask.wish.models) message->add_models(model);
   message->set_same_server(ask.wish.same_server);
   if (ask.wait_ms >= 0) message->set_wait_ms(ask.wait_ms);
@@ -78,6 +80,9 @@ Result<PlacerCore::Ask> AskOf(const control::v1::PlaceRequest& request, std::str
     if (request.memory_bytes() == 0) return Wrong("memory_bytes is above 0");
     ask.wish.memory_bytes = request.memory_bytes();
   }
+  ask.wish.processes = request.processes() == 0 ? kProcesses : request.processes();
+  if (ask.wish.processes > Ticket::kProcessesMax)
+    return Wrong(fmt::format("processes is {} at most, and not {}", Ticket::kProcessesMax, ask.wish.processes));
   if (request.models_size() > kModelsMax) return Wrong(fmt::format("there are {} models at most", kModelsMax));
   for (const std::string& model : request.models()) {
     if (model.empty() || model.size() > kTextBytesMax) return Wrong(fmt::format("a model has 1 to {} bytes", kTextBytesMax));

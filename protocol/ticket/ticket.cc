@@ -92,6 +92,7 @@ void Ticket::Encode(Encoder& out) const {
   out.Pod(renewal);
   out.Pod(issued_ms);
   out.Pod(expires_ms);
+  out.Pod(processes);
   out.Pod(static_cast<uint32_t>(vgpus.size()));
   for (const TicketVgpu& vgpu : vgpus) Put(out, vgpu);
 }
@@ -108,6 +109,8 @@ Result<Ticket> Ticket::Decode(std::span<const std::byte> bytes) {
   in.Pod(&ticket.renewal);
   in.Pod(&ticket.issued_ms);
   in.Pod(&ticket.expires_ms);
+  in.Pod(&ticket.processes);
+  if (ticket.processes == 0 || ticket.processes > kProcessesMax) in.Fail();
   ticket.vgpus.resize(in.CountOf(kVgpusMax, kVgpuBytes));
   for (TicketVgpu& vgpu : ticket.vgpus) Get(in, &vgpu);
   const bool is_whole = in.AtEnd() && !ticket.holder.empty() && !ticket.vgpus.empty() && ticket.part < kPartsMax;

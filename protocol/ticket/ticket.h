@@ -46,6 +46,7 @@ struct Ticket {
   static constexpr size_t kNameBytesMax = 63;
   static constexpr size_t kVgpusMax = 8;
   static constexpr uint32_t kPartsMax = 8;  // of a grant: servers
+  static constexpr uint32_t kProcessesMax = 1'024;
 
   std::string cluster{};            // 1 to kNameBytesMax characters that can be printed
   Grant grant{};                    // never used again
@@ -56,6 +57,7 @@ struct Ticket {
   uint32_t renewal = 0;             // how often the ticket was renewed
   int64_t issued_ms = 0;            // of the placer's clock, since 1970
   int64_t expires_ms = 0;           // later than that
+  uint32_t processes = 1;           // of the job, whose contexts have room on each GPU; 1 to kProcessesMax
   std::vector<TicketVgpu> vgpus{};  // 1 to kVgpusMax, each of another GPU, in the job's order
 
   void Encode(Encoder& out) const;

@@ -23,7 +23,7 @@
 namespace tessera {
 
 inline constexpr size_t kTicketBytesMax = 4096;
-inline constexpr uint32_t kTicketVersion = 1;
+inline constexpr uint32_t kTicketVersion = 2;
 
 // One key of OpenSSL's, private or public.
 class TicketKey;

@@ -133,6 +133,8 @@ class Broker {
   // Whether it was answered: what has no room is not, unless it is the last time.
   bool TryAnswer(const AskMessage& ask, int64_t now_ns, bool is_last_time);
   void AnswerWaiting(int64_t now_ns);
+  // Sessions that may begin in it and have not come; of one without max_sessions, and no grant's, nobody counts them.
+  size_t ComingIn(std::string_view vgpu) const;
   // kFull: there are as many sessions of this vGPU as it may have, or on their way.
   Status CheckPlaceIn(const BookedVgpu& vgpu) const;
   // A session that may begin has its place until it comes.

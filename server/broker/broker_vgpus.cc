@@ -188,14 +188,18 @@ bool Broker::TryAnswer(const AskMessage& ask, int64_t now_ns, bool is_last_time)
   return true;
 }
 
+size_t Broker::ComingIn(std::string_view vgpu) const {
+  const auto is_in = [&](const KeptPlace& place) { return std::ranges::count(NamesOf(place.vgpus), vgpu) > 0; };
+  return static_cast<size_t>(std::ranges::count_if(places_, is_in));
+}
+
 Status Broker::CheckPlaceIn(const BookedVgpu& vgpu) const {
   const std::string& name = vgpu.spec.name;
   const uint32_t most = vgpu.spec.max_sessions;
   if (most == 0) return Status::Ok();
   const uint32_t there = SessionsIn(vgpu.gpu, name);
-  const auto coming = std::ranges::count_if(
-      places_, [&](const KeptPlace& place) { return std::ranges::count(NamesOf(place.vgpus), std::string_view(name)) > 0; });
-  if (static_cast<uint64_t>(there) + static_cast<uint64_t>(coming) < most) return Status::Ok();
+  const size_t coming = ComingIn(name);
+  if (there + coming < most) return Status::Ok();
   return Status(StatusCode::kFull,
                 fmt::format("vGPU '{}' has {} session{}, and may have {} at a time: end one, or have its --max-sessions raised",
                             name, there + coming, there + coming == 1 ? "" : "s", most));
@@ -203,8 +207,10 @@ Status Broker::CheckPlaceIn(const BookedVgpu& vgpu) const {
 
 void Broker::KeepPlace(const AskMessage& ask, int64_t now_ns) {
   const std::vector<std::string_view> names = NamesOf(ask.vgpus);
-  const bool is_limited =
-      std::ranges::any_of(names, [&](std::string_view name) { return book_.Find(name)->spec.max_sessions != 0; });
+  const bool is_limited = std::ranges::any_of(names, [&](std::string_view name) {
+    const VgpuSpec& spec = book_.Find(name)->spec;
+    return spec.max_sessions != 0 || IsOfGrant(spec);
+  });
   if (is_limited) places_.push_back({ask.vgpus, now_ns + kPlaceKeptNs});
 }
 
@@ -218,7 +224,7 @@ Status Broker::Judge(const AskMessage& ask, std::vector<uint32_t>* rows, std::ve
                                                                Printable(name), options_.has_default ? ", or name none" : ""));
     }
     if (ask.begins || ask.will_begin) RETURN_IF_ERROR(CheckPlaceIn(*found));
-    if (ask.begins) RETURN_IF_ERROR(gpus_[found->gpu]->CheckRoomIn(name));
+    if (ask.begins) RETURN_IF_ERROR(gpus_[found->gpu]->CheckRoomIn(name, IsOfGrant(found->spec) ? ComingIn(name) : 0));
     rows->push_back(found->gpu);
     memory_limits->push_back(gpus_[found->gpu]->MemoryLimitOf(name));
   }

@@ -20,6 +20,8 @@ GateMode ModeOf(GpuMode mode) {
   return GateMode::kMetered;
 }
 
+uint64_t Minus(uint64_t left, uint64_t right) { return left - std::min(left, right); }
+
 GateWord WordOf(const GateState& gate) {
   const bool metered = gate.mode == GpuMode::kMetered;
   return {ModeOf(gate.mode), gate.next, metered ? static_cast<uint64_t>(gate.open_until_ns) : 0};
@@ -70,14 +72,7 @@ Result<VgpuChange> Gpu::Plan(std::span<const FileVgpu> wanted) const {
   std::vector<PresentVgpu> present;
   for (const VgpuId vgpu : time().vgpus()) present.push_back({time().state(vgpu).spec, time().state(vgpu).sessions});
   AdmissionRules rules = rules_;
-  // What those without a limit hold is not there to be given.
-  uint64_t held = 0;
-  for (const VgpuId vgpu : time().vgpus()) {
-    if (time().state(vgpu).spec.memory_bytes == 0)
-      held += MemoryHeldBy(vgpu).bytes + vgpus_[vgpu].members.size() * rules_.context_bytes;
-  }
-  if (rules.memory_bytes != 0)
-    rules.memory_bytes = std::max<uint64_t>(rules.memory_bytes - std::min(rules.memory_bytes, held), 1);
+  if (rules.memory_bytes != 0) rules.memory_bytes = std::max<uint64_t>(Minus(rules.memory_bytes, HeldBesideLimits()), 1);
   return PlanChange(present, wanted, rules);
 }
 
@@ -150,23 +145,63 @@ uint64_t Gpu::MemoryLimitOf(std::string_view name) const {
   return vgpu ? time().state(*vgpu).spec.memory_bytes : 0;
 }
 
-Status Gpu::CheckRoomIn(std::string_view name) const {
+uint64_t Gpu::ContextsOfLimit(VgpuId vgpu) const {
+  const VgpuSpec& spec = time().state(vgpu).spec;
+  if (spec.memory_bytes == 0 || IsOfGrant(spec)) return 0;
+  return ContextsBytes(vgpus_[vgpu].pages().size(), spec.processes, rules_.context_bytes);
+}
+
+uint64_t Gpu::HeldBesideLimits() const {
+  uint64_t held = 0;
+  for (const VgpuId vgpu : time().vgpus()) {
+    const VgpuSpec& spec = time().state(vgpu).spec;
+    const size_t sessions = vgpus_[vgpu].members.size();
+    if (spec.memory_bytes == 0) held += MemoryHeldBy(vgpu).bytes + sessions * rules_.context_bytes;
+    if (spec.memory_bytes != 0 && IsOfGrant(spec)) held += ContextsBytes(sessions, spec.processes, rules_.context_bytes);
+  }
+  return held;
+}
+
+Status Gpu::CheckRoomIn(std::string_view name, size_t coming) const {
   const std::optional<VgpuId> vgpu = FindVgpu(name);
-  const uint64_t limit = vgpu ? time().state(*vgpu).spec.memory_bytes : 0;
-  if (limit == 0 || rules_.context_bytes == 0 || vgpus_[*vgpu].pages().empty()) return Status::Ok();
-  const uint64_t held = MemoryHeldBy(*vgpu).bytes;
-  if (held <= limit && rules_.context_bytes <= limit - held) return Status::Ok();
+  if (!vgpu || rules_.context_bytes == 0) return Status::Ok();
+  const VgpuSpec& spec = time().state(*vgpu).spec;
+  const size_t sessions = vgpus_[*vgpu].pages().size() + coming;
+  if (spec.memory_bytes == 0 || sessions < spec.processes) return Status::Ok();
+  return IsOfGrant(spec) ? CheckRoomBesideGrants(*vgpu, sessions) : CheckRoomInLimit(*vgpu);
+}
+
+Status Gpu::CheckRoomInLimit(VgpuId vgpu) const {
+  const VgpuSpec& spec = time().state(vgpu).spec;
+  const uint64_t held = MemoryHeldBy(vgpu).bytes;
+  if (held <= spec.memory_bytes && rules_.context_bytes <= spec.memory_bytes - held) return Status::Ok();
   return Status(
       StatusCode::kResourceExhausted,
       fmt::format("vGPU '{}' has no memory for one more program: {} of {} are held, and its context takes {}; end a program "
                   "of the vGPU, or have its limit raised",
-                  name, BytesText(held), BytesText(limit), BytesText(rules_.context_bytes)));
+                  spec.name, BytesText(held), BytesText(spec.memory_bytes), BytesText(rules_.context_bytes)));
+}
+
+Status Gpu::CheckRoomBesideGrants(VgpuId vgpu, size_t sessions) const {
+  const VgpuSpec& spec = time().state(vgpu).spec;
+  if (rules_.memory_bytes == 0) return Status::Ok();
+  uint64_t left = Minus(rules_.memory_bytes, HeldBesideLimits());
+  for (const VgpuId each : time().vgpus()) left = Minus(left, MemoryTakenBy(time().state(each).spec, rules_));
+  // With those that come and are not there yet.
+  const uint64_t wanted = Minus(ContextsBytes(sessions + 1, spec.processes, rules_.context_bytes),
+                                ContextsBytes(vgpus_[vgpu].members.size(), spec.processes, rules_.context_bytes));
+  if (wanted <= left) return Status::Ok();
+  return Status(
+      StatusCode::kResourceExhausted,
+      fmt::format("the job's {} process{} use the GPU, it asked for {}, and beside all grants {} are left for one more's "
+                  "context of {}: end one of them, or start the job with a larger 'tessera run --processes'",
+                  sessions, sessions == 1 ? "" : "es", spec.processes, BytesText(left), BytesText(rules_.context_bytes)));
 }
 
 void Gpu::JoinMemoryOf(Member& member) {
   member.shares_ = true;
   JoinMemory(vgpus_[member.vgpu_].pages(), member.pages_, row_, time().state(member.vgpu_).spec.memory_bytes,
-             rules_.context_bytes);
+             ContextsOfLimit(member.vgpu_));
   LookAtMemory(member);
 }
 
@@ -174,7 +209,7 @@ void Gpu::LookAtAllMemory() {
   for (const std::unique_ptr<Member>& member : members_) LookAtMemory(*member);
   for (const VgpuId vgpu : time().vgpus()) {
     const std::vector<WorkerPages*> pages = vgpus_[vgpu].pages();
-    if (time().state(vgpu).spec.memory_bytes != 0) TellMemoryOfOthers(pages, row_, rules_.context_bytes);
+    if (time().state(vgpu).spec.memory_bytes != 0) TellMemoryOfOthers(pages, row_, ContextsOfLimit(vgpu));
   }
 }
 
@@ -183,7 +218,7 @@ void Gpu::AnswerMemoryQuestions() {
   for (const std::unique_ptr<Member>& member : members_) {
     if (!AsksForMemory(member->pages_, row_)) continue;
     if (member->shares_) {
-      AnswerMemory(vgpus_[member->vgpu_].pages(), member->pages_, row_, rules_.context_bytes);
+      AnswerMemory(vgpus_[member->vgpu_].pages(), member->pages_, row_, ContextsOfLimit(member->vgpu_));
     } else {
       // Its vGPU is not there: others of it may hold what is left of the limit.
       RefuseMemory(member->pages_, row_);
@@ -207,11 +242,9 @@ Gpu::Memory Gpu::MemoryHeldBy(VgpuId vgpu) const {
       left -= part;
     }
   }
-  if (time().state(vgpu).spec.memory_bytes != 0) {
-    const uint64_t contexts = ContextsBytes(vgpus_[vgpu].pages().size(), rules_.context_bytes);
-    held.by_kind[static_cast<size_t>(MemoryKind::kContexts)] = contexts;
-    held.bytes += contexts;
-  }
+  const uint64_t contexts = ContextsOfLimit(vgpu);
+  held.by_kind[static_cast<size_t>(MemoryKind::kContexts)] = contexts;
+  held.bytes += contexts;
   return held;
 }
 

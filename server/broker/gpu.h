@@ -82,8 +82,10 @@ class Gpu {
 
   // Memory. The limit of the vGPU of this name; 0: none.
   uint64_t MemoryLimitOf(std::string_view name) const;
-  // Whether the vGPU of this name has memory for one more session's context. kResourceExhausted: a sentence with how much it has.
-  Status CheckRoomIn(std::string_view name) const;
+  // Whether there is memory for one more session's context in the vGPU of this name, in which `coming` more were admitted that
+  // are not there yet. VgpuSpec::processes have theirs; a further one's is of the vGPU's limit, and a grant's beside all that was
+  // promised. kResourceExhausted: a sentence with how much there is.
+  Status CheckRoomIn(std::string_view name, size_t coming) const;
   // A member has its part of its vGPU's memory from now on.
   void JoinMemoryOf(Member& member);
   // Sees whether it asks for more, which Turn() answers.
@@ -160,6 +162,13 @@ class Gpu {
   void FollowMode(int64_t now_ns);
   void Tell(Member& member);
   void AnswerMemoryQuestions();
+  // What contexts of further sessions take of a vGPU's limit.
+  uint64_t ContextsOfLimit(VgpuId vgpu) const;
+  // What sessions hold that is of no limit: of vGPUs without one all, of grants the contexts of further sessions.
+  uint64_t HeldBesideLimits() const;
+  Status CheckRoomInLimit(VgpuId vgpu) const;
+  // With `sessions`, there or coming.
+  Status CheckRoomBesideGrants(VgpuId vgpu, size_t sessions) const;
   int64_t LookGapNs(int64_t now_ns) const;
 
   const uint32_t row_;

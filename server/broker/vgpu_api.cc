@@ -31,12 +31,13 @@ bool IsAmong(std::string_view holder, const std::vector<std::string>& administra
   return std::ranges::find(administrators, holder) != administrators.end();
 }
 
-// So much of a GPU's memory beside a context, in whole pieces of those that it is had in; 0 for a share that is none.
-uint64_t PartOf(const Broker::GpuMemory& memory, double share) {
+// So much of a GPU's memory beside a context of each of `processes`, in whole pieces of those that it is had in; 0 for a share
+// that is none.
+uint64_t PartOf(const Broker::GpuMemory& memory, double share, uint32_t processes) {
   constexpr uint64_t kPieceBytes = uint64_t{2} << 20;
   if (!(share > 0 && share <= 1)) return 0;
   const auto pieces = static_cast<uint64_t>(static_cast<double>(memory.for_vgpus_bytes / kPieceBytes) * share);
-  const uint64_t context_pieces = (memory.context_bytes + kPieceBytes - 1) / kPieceBytes;
+  const uint64_t context_pieces = (memory.context_bytes + kPieceBytes - 1) / kPieceBytes * processes;
   // One piece at least: no limit at all is another thing.
   return (pieces > context_pieces ? pieces - context_pieces : std::min<uint64_t>(pieces, 1)) * kPieceBytes;
 }
@@ -65,6 +66,7 @@ Status Apply(const VgpuFields& fields, const AnnotatedFields& said, FileVgpu* vg
   vgpu->spec.limit = said.limit.value_or(vgpu->spec.limit);
   vgpu->spec.memory_bytes = said.memory_bytes.value_or(vgpu->spec.memory_bytes);
   vgpu->spec.sm_percent = said.sm_percent.value_or(vgpu->spec.sm_percent);
+  vgpu->spec.processes = fields.processes.value_or(vgpu->spec.processes);
   vgpu->spec.max_sessions = fields.max_sessions.value_or(vgpu->spec.max_sessions);
   if (fields.priority && !ParsePriority(*fields.priority, &vgpu->spec.priority)) {
     return invalid(fmt::format("priority '{}' is none of protected, normal, best-effort", Printable(*fields.priority)));
@@ -212,7 +214,8 @@ VgpuAnswer VgpuApi::Create(const VgpuCall& call, int64_t now_ns) {
   const Result<AnnotatedFields> said = SaidOf(call.name, call.fields);
   if (!said.ok()) return Refuse(said.status());
   if (const Status status = Apply(call.fields, said.value(), &vgpu); !status.ok()) return Refuse(status);
-  if (!said.value().memory_bytes) vgpu.spec.memory_bytes = PartOf(broker_.memory(vgpu.gpu), vgpu.spec.request);
+  if (!said.value().memory_bytes)
+    vgpu.spec.memory_bytes = PartOf(broker_.memory(vgpu.gpu), vgpu.spec.request, vgpu.spec.processes);
   return Put(vgpu, now_ns);
 }
 

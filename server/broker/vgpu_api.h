@@ -45,6 +45,7 @@ struct VgpuFields {
   std::optional<uint64_t> memory_bytes{};  // 0: no limit; default: as much of the GPU's as `request` is of its time
   std::optional<std::string> priority{}, overrun{};
   std::optional<uint32_t> max_sessions{};            // that are in it at a time; 0: no limit, the default
+  std::optional<uint32_t> processes{};               // whose contexts have room beside the memory; default 1
   std::optional<std::vector<std::string>> owners{};  // default: all who may use the server
   VgpuAnnotations annotations{};                     // other words for fields, which need not be there then
 

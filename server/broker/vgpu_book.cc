@@ -85,6 +85,7 @@ std::string VgpuBook::TextOfApi(std::span<const GpusMessage::Uuid> gpus) const {
                         OverrunName(vgpu.spec.overrun));
     if (vgpu.spec.memory_bytes != 0) text += fmt::format("memory = {}\n", vgpu.spec.memory_bytes);
     if (vgpu.spec.max_sessions != 0) text += fmt::format("max_sessions = {}\n", vgpu.spec.max_sessions);
+    if (vgpu.spec.processes != 1) text += fmt::format("processes = {}\n", vgpu.spec.processes);
     if (vgpu.spec.sm_percent != 0) text += fmt::format("sm_percent = {}\n", vgpu.spec.sm_percent);
     if (!owners.empty()) text += fmt::format("owners = [{}]\n", owners);
   }

@@ -10,6 +10,7 @@
 //   priority = "normal"      # protected, normal, best-effort; default normal
 //   overrun = "bill"         # bill, or end: a session that runs on beyond its tokens while others wait; default bill
 //   max_sessions = 4         # that are in it at a time, 1 to 4294967295; default: no limit
+//   processes = 1            # whose contexts have room beside the memory, 1 to 1024; default 1
 //   sm_percent = 24          # of the GPU's SMs, 1 to 100: kept for tiles, and not enforced yet; default: not said
 //   owners = ["uid:1000"]    # users of the server's host, "name:X" of a certificate; default: everybody who may use the server
 //

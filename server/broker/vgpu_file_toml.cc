@@ -84,12 +84,13 @@ Status ReadOverrun(const toml::node& node, Overrun* overrun) {
   return Invalid(fmt::format("overrun '{}' is none of bill, end", Printable(word)));
 }
 
-// From 1 to `most`.
-Status ReadWhole(std::string_view field, const toml::node& node, uint32_t most, uint32_t* whole) {
+// From 1 to `most`; `without`: what holds where it is left out.
+Status ReadWhole(std::string_view field, const toml::node& node, uint32_t most, uint32_t* whole,
+                 std::string_view without = "no limit") {
   if (!node.is_integer()) return WrongType(field, node, "a whole number");
   const int64_t number = node.as_integer()->get();
   if (number < 1 || number > int64_t{most}) {
-    return Invalid(fmt::format("{} {} is not 1 to {}: leave it out for no limit", field, number, most));
+    return Invalid(fmt::format("{} {} is not 1 to {}: leave it out for {}", field, number, most, without));
   }
   *whole = static_cast<uint32_t>(number);
   return Status::Ok();
@@ -120,11 +121,12 @@ Status ReadField(std::string_view key, const toml::node& node, const VgpuFileTer
   if (key == "priority") return ReadPriority(node, &vgpu->spec.priority);
   if (key == "overrun") return ReadOverrun(node, &vgpu->spec.overrun);
   if (key == "max_sessions") return ReadWhole(key, node, UINT32_MAX, &vgpu->spec.max_sessions);
+  if (key == "processes") return ReadWhole(key, node, kVgpuProcessesMax, &vgpu->spec.processes, "1");
   if (key == "sm_percent") return ReadWhole(key, node, 100, &vgpu->spec.sm_percent);
   if (key == "owners") return ReadOwners(node, &vgpu->owners);
   return Invalid(
       fmt::format("'{}' is no field of a vGPU: there are name, gpu, request, limit, memory, priority, overrun, "
-                  "max_sessions, sm_percent, owners",
+                  "max_sessions, processes, sm_percent, owners",
                   Printable(key)));
 }
 

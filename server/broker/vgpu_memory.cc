@@ -38,14 +38,16 @@ bool AsksForMemory(const WorkerPages& session, size_t row) {
          session.memory(row).memory_answer.load(std::memory_order_relaxed);
 }
 
-uint64_t ContextsBytes(size_t sessions, uint64_t context_bytes) { return sessions < 2 ? 0 : (sessions - 1) * context_bytes; }
+uint64_t ContextsBytes(size_t sessions, uint32_t processes, uint64_t context_bytes) {
+  return sessions <= processes ? 0 : (sessions - processes) * context_bytes;
+}
 
-void AnswerMemory(std::span<WorkerPages* const> sessions, WorkerPages& asks, size_t row, uint64_t context_bytes) {
+void AnswerMemory(std::span<WorkerPages* const> sessions, WorkerPages& asks, size_t row, uint64_t contexts_bytes) {
   const ReportPage::Row& report = asks.report().rows[row];
   const uint64_t question = report.memory_asks.load(std::memory_order_acquire);
   const uint64_t limit = asks.memory(row).memory_limit.load(std::memory_order_relaxed);
   const uint64_t wanted = std::min(report.memory_wanted.load(std::memory_order_relaxed), limit);
-  uint64_t kept = ContextsBytes(sessions.size(), context_bytes);
+  uint64_t kept = contexts_bytes;
   for (WorkerPages* each : sessions) {
     if (each != &asks) kept += LowerToHeld(*each, row);
   }
@@ -57,7 +59,7 @@ void AnswerMemory(std::span<WorkerPages* const> sessions, WorkerPages& asks, siz
     if (each != &asks) budget.store(budget.load(std::memory_order_relaxed) + share, std::memory_order_seq_cst);
   }
   asks.memory(row).memory_budget.store(left - share * (sessions.size() - 1), std::memory_order_seq_cst);
-  TellMemoryOfOthers(sessions, row, context_bytes);
+  TellMemoryOfOthers(sessions, row, contexts_bytes);
   Answered(asks, row, question);
 }
 
@@ -76,9 +78,9 @@ void ChangeMemoryLimit(std::span<WorkerPages* const> sessions, size_t row, uint6
 }
 
 void JoinMemory(std::span<WorkerPages* const> sessions, WorkerPages& joined, size_t row, uint64_t limit_bytes,
-                uint64_t context_bytes) {
+                uint64_t contexts_bytes) {
   const bool is_known = joined.memory(row).memory_limit.load(std::memory_order_relaxed) == limit_bytes;
-  uint64_t budgets = ContextsBytes(sessions.size(), context_bytes);
+  uint64_t budgets = contexts_bytes;
   for (const WorkerPages* each : sessions) {
     const uint64_t budget = each->memory(row).memory_budget.load(std::memory_order_relaxed);
     budgets = budgets > UINT64_MAX - budget ? UINT64_MAX : budgets + budget;
@@ -86,8 +88,8 @@ void JoinMemory(std::span<WorkerPages* const> sessions, WorkerPages& joined, siz
   if (!is_known || budgets > limit_bytes) ChangeMemoryLimit(sessions, row, limit_bytes);
 }
 
-void TellMemoryOfOthers(std::span<WorkerPages* const> sessions, size_t row, uint64_t context_bytes) {
-  uint64_t held = ContextsBytes(sessions.size(), context_bytes);
+void TellMemoryOfOthers(std::span<WorkerPages* const> sessions, size_t row, uint64_t contexts_bytes) {
+  uint64_t held = contexts_bytes;
   for (const WorkerPages* each : sessions) held += MemoryHeld(*each, row);
   for (WorkerPages* each : sessions) {
     each->memory(row).memory_others.store(Minus(held, MemoryHeld(*each, row)), std::memory_order_release);

@@ -20,19 +20,20 @@ namespace tessera {
 uint64_t MemoryHeld(const WorkerPages& session, size_t row);
 // Whether it waits for an answer.
 bool AsksForMemory(const WorkerPages& session, size_t row);
-// What the contexts of all but the first take of the limit, each `context_bytes`: as on a card of that size. The first one's was
-// set aside when the vGPU was made (scheduler/admission.h).
-uint64_t ContextsBytes(size_t sessions, uint64_t context_bytes);
+// What the contexts of sessions beyond `processes` take, each `context_bytes`. The others' were set aside when the vGPU was made
+// (scheduler/admission.h).
+uint64_t ContextsBytes(size_t sessions, uint32_t processes, uint64_t context_bytes);
 // Gives the one that asks what it wants, if the others can do without, and divides the rest equally. `sessions` has it, too.
-void AnswerMemory(std::span<WorkerPages* const> sessions, WorkerPages& asks, size_t row, uint64_t context_bytes = 0);
+// `contexts_bytes`, here and below: what contexts take of the limit.
+void AnswerMemory(std::span<WorkerPages* const> sessions, WorkerPages& asks, size_t row, uint64_t contexts_bytes = 0);
 // Gives the one that asks nothing.
 void RefuseMemory(WorkerPages& asks, size_t row);
 // The limit is another one now; 0: none. Every session asks before it allocates more.
 void ChangeMemoryLimit(std::span<WorkerPages* const> sessions, size_t row, uint64_t limit_bytes);
 // One has joined that may have a budget from a broker before this one.
 void JoinMemory(std::span<WorkerPages* const> sessions, WorkerPages& joined, size_t row, uint64_t limit_bytes,
-                uint64_t context_bytes = 0);
+                uint64_t contexts_bytes = 0);
 // Tells each what the others hold, and contexts take.
-void TellMemoryOfOthers(std::span<WorkerPages* const> sessions, size_t row, uint64_t context_bytes = 0);
+void TellMemoryOfOthers(std::span<WorkerPages* const> sessions, size_t row, uint64_t contexts_bytes = 0);
 
 }  // namespace tessera

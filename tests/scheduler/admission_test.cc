@@ -81,6 +81,22 @@ TEST(AdmissionTest, EachVgpuWithALimitHasRoomForAContext) {
   EXPECT_FALSE(AdmitMemory(present, with("b", 1), {.memory_bytes = kGib, .context_bytes = UINT64_MAX}).ok());
 }
 
+TEST(AdmissionTest, EachProcessHasRoomForAContext) {
+  constexpr uint64_t kGib = uint64_t{1} << 30;
+  const AdmissionRules rules = {.memory_bytes = 10 * kGib, .context_bytes = kGib};
+  const VgpuSpec four{.name = "four", .memory_bytes = 4 * kGib, .processes = 4};
+  EXPECT_EQ(MemoryTakenBy(four, rules), 8 * kGib);
+  EXPECT_TRUE(AdmitMemory({}, four, rules).ok());
+  const VgpuSpec present[] = {four};
+  EXPECT_TRUE(AdmitMemory(present, {.name = "one", .memory_bytes = kGib}, rules).ok());
+  ExpectRefused(
+      AdmitMemory(present, {.name = "two", .memory_bytes = kGib, .processes = 2}, rules), StatusCode::kResourceExhausted,
+      "memory 1 GiB is 1 GiB too much: the GPU has 10 GiB for vGPUs, and 0 bytes are left beside contexts of 2 processes "
+      "of 2 GiB");
+  ExpectRefused(CheckVgpuSpec({.name = "none", .processes = 0}), StatusCode::kInvalidArgument, "processes 0 is not 1 to 1024");
+  EXPECT_FALSE(CheckVgpuSpec({.name = "many", .processes = kVgpuProcessesMax + 1}).ok());
+}
+
 TEST(AdmissionTest, BesideGrantsAVgpuWithoutALimitCountsAsTheWholeGpu) {
   constexpr uint64_t kGib = uint64_t{1} << 30;
   const AdmissionRules rules = {.memory_bytes = 10 * kGib, .context_bytes = kGib};

@@ -14,6 +14,7 @@ VgpuFields FieldsOf(const control::v1::VgpuSpec& spec) {
   if (spec.has_priority()) fields.priority = spec.priority();
   if (spec.has_overrun()) fields.overrun = spec.overrun();
   if (spec.has_max_sessions()) fields.max_sessions = spec.max_sessions();
+  if (spec.has_processes()) fields.processes = spec.processes();
   fields.annotations.insert(spec.annotations().begin(), spec.annotations().end());
   if (spec.has_owners()) fields.owners.emplace(spec.owners().holders().begin(), spec.owners().holders().end());
   return fields;
@@ -36,6 +37,7 @@ void FillInOne(const ShownVgpu& shown, control::v1::Vgpu* message) {
   spec->set_priority(std::string(PriorityName(vgpu.spec.priority)));
   spec->set_overrun(std::string(OverrunName(vgpu.spec.overrun)));
   spec->set_max_sessions(vgpu.spec.max_sessions);
+  spec->set_processes(vgpu.spec.processes);
   if (vgpu.spec.sm_percent != 0) {
     (*spec->mutable_annotations())[kSmPartitionAnnotation] = std::to_string(vgpu.spec.sm_percent);
   }

@@ -34,9 +34,10 @@ class JobConfigTest : public testing::Test {
 
 TEST_F(JobConfigTest, OptionThenEnvironmentThenUserThenHost) {
   const std::string user = File("user", "placer = 'unix:/user'\ngpu-share = 0.5\nsame-server = false\nkey = '/user/key'\n");
-  const std::string host = File("host",
-                                "placer = 'unix:/host'\ngpu-share = 0.25\nsame-server = true\ngpus = 2\ngpu-mem = '3G'\n"
-                                "gpu-model = ['NVIDIA H200', 'NVIDIA H100']\nwait = 0\ncertificate = '/host/certificate'\n");
+  const std::string host =
+      File("host",
+           "placer = 'unix:/host'\ngpu-share = 0.25\nsame-server = true\ngpus = 2\nprocesses = 9\ngpu-mem = '3G'\n"
+           "gpu-model = ['NVIDIA H200', 'NVIDIA H100']\nwait = 0\ncertificate = '/host/certificate'\n");
   const Result<JobConfig> config = JobConfig::Read({user, directory_ + "/nothing", host});
   ASSERT_TRUE(config.ok()) << config.status().message();
   EXPECT_EQ(config.value().files(), (std::vector<std::string>{user, host}));
@@ -51,6 +52,7 @@ TEST_F(JobConfigTest, OptionThenEnvironmentThenUserThenHost) {
   EXPECT_EQ(job.limit, 1);
   EXPECT_FALSE(job.same_server);
   EXPECT_EQ(job.gpus, 2U);
+  EXPECT_EQ(job.processes, 9U);
   EXPECT_EQ(job.memory_bytes, uint64_t{3} << 30);
   EXPECT_EQ(job.models, (std::vector<std::string>{"NVIDIA H200", "NVIDIA H100"}));
   EXPECT_EQ(job.wait_ms, 0);

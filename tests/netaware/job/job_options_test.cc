@@ -53,8 +53,9 @@ TEST(JobOptions, WaitsHaveUnits) {
 }
 
 TEST(JobOptions, TheWordsOfAnotherProgramSayTheSame) {
-  const JobOptions asked = Parsed({"--placer", "unix:/p", "--gpus", "2", "--gpu-share", "0.3:0.7", "--gpu-mem", "3G",
-                                   "--gpu-model", "NVIDIA H100,NVIDIA A100", "--same-server", "--wait", "250ms"});
+  const JobOptions asked =
+      Parsed({"--placer", "unix:/p", "--gpus", "2", "--gpu-share", "0.3:0.7", "--gpu-mem", "3G", "--gpu-model",
+              "NVIDIA H100,NVIDIA A100", "--same-server", "--wait", "250ms", "--processes", "7"});
   const JobOptions same = Parsed(JobArguments(asked));
   EXPECT_EQ(same.placer, "unix:/p");
   EXPECT_EQ(same.gpus, 2U);
@@ -64,6 +65,7 @@ TEST(JobOptions, TheWordsOfAnotherProgramSayTheSame) {
   EXPECT_EQ(same.models, (std::vector<std::string>{"NVIDIA H100", "NVIDIA A100"}));
   EXPECT_TRUE(same.same_server);
   EXPECT_EQ(same.wait_ms, 250);
+  EXPECT_EQ(same.processes, 7U);
   EXPECT_TRUE(same.asks());
   EXPECT_TRUE(JobArguments(Parsed({})).empty());
   EXPECT_FALSE(Parsed({"--placer", "unix:/p"}).asks());
@@ -75,6 +77,8 @@ TEST(JobOptions, WhatIsWrongNamesItsOptionAndItsForm) {
                                       {"--gpu-mem", "20"},
                                       {"--wait", "soon"},
                                       {"--gpus", "0"},
+                                      {"--processes", "0"},
+                                      {"--processes", "1025"},
                                       {"--gpu-model", "H\xff"},
                                       {"--gpu-model", "A\x1b[2J"},
                                       {"--gpu-model", long_name.c_str()}}) {

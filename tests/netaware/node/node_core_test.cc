@@ -338,6 +338,20 @@ TEST_F(NodeCoreTest, ABeatTellsOfOthersAndOfSessions) {
   EXPECT_FALSE(beat.grants[0].is_held);
 }
 
+// The broker lets in what fits beside all grants: the placer is to know that it has gone.
+TEST_F(NodeCoreTest, ContextsBeyondThoseOfAGrantAreTaken) {
+  Ticket ticket = TicketOf(0xa1);
+  ticket.processes = 3;
+  Give({1, Kind::kHold, Id(0xa1), signer.Sign(ticket), kPlacer + 60'000});
+  EXPECT_EQ(vgpus.at(Name(0xa1, 0)).processes, 3u);
+  others = {{.name = "a", .gpu = kFirstGpu, .memory_bytes = 10 << 20, .processes = 4, .sessions = 9}};
+  Connect();  // two sessions in the grant's
+  EXPECT_EQ(core->Beat(Now()).others[0].memory_bytes, uint64_t{14 << 20});
+  vgpu_processes = 1;
+  Connect();
+  EXPECT_EQ(core->Beat(Now()).others[0].memory_bytes, uint64_t{15 << 20});
+}
+
 TEST_F(NodeCoreTest, OneWriteIsAllThatManyOrdersWaitFor) {
   const uint64_t before = store->revision();
   for (uint8_t i = 1; i <= 8; ++i) core->Take(Hold(i, i));

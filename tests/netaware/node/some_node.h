@@ -87,7 +87,11 @@ class NodeTest : public ::testing::Test, protected NodeOut {
   void Connect() {
     ServerVgpus list{.vgpus = others, .gpus = {{kFirstGpu, 80 << 20, 1 << 20, 0.01}, {kSecondGpu, 40 << 20, 1 << 20, 0}}};
     for (const auto& [name, vgpu] : vgpus)
-      list.vgpus.push_back({.name = name, .gpu = vgpu.gpu, .request = vgpu.request, .sessions = 2});
+      list.vgpus.push_back({.name = name,
+                            .gpu = vgpu.gpu,
+                            .request = vgpu.request,
+                            .processes = vgpu_processes == 0 ? vgpu.processes : vgpu_processes,
+                            .sessions = 2});
     core->TakeList(std::move(list));
     Turn();
   }
@@ -130,6 +134,7 @@ class NodeTest : public ::testing::Test, protected NodeOut {
   bool broker_answers = true;
   std::vector<ServerVgpu> others{};           // at the broker
   std::map<std::string, WantedVgpu> vgpus{};  // of grants, at the broker
+  uint32_t vgpu_processes = 0;                // as the broker tells; 0: as it was asked for
   std::set<std::string> refused{};
   std::vector<GrantVgpus::Call> calls{};  // that wait
   int made = 0;

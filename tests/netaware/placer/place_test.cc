@@ -49,6 +49,18 @@ TEST_F(PlaceTest, MemoryIsThatOfTheShareLessAContext) {
   EXPECT_EQ(Of({.share = 250'000}).outcome, Outcome::kWaits);
 }
 
+TEST_F(PlaceTest, EachProcessHasAContext) {
+  Join("a", 1);
+  EXPECT_EQ(Of({.share = 250'000, .processes = 4}).parts[0].gpus[0].memory_bytes, 16 * kGiB);
+  EXPECT_EQ(Of({.memory_bytes = 76 * kGiB, .processes = 4}).outcome, Outcome::kPlaced);
+  EXPECT_EQ(Of({.memory_bytes = 77 * kGiB, .processes = 4}).reason,
+            "1 GPU wanted, 0 of the pool's 1 fit; 1 with too little memory left: the most is 76 GiB, and 77 GiB is wanted beside "
+            "4 GiB for the contexts of 4 processes (--processes)");
+  // A share that the contexts have for themselves.
+  EXPECT_EQ(Of({.share = 50'000, .processes = 4}).outcome, Outcome::kNever);
+  EXPECT_EQ(Of({.share = 50'000, .processes = 3}).parts[0].gpus[0].memory_bytes, kGiB);
+}
+
 TEST_F(PlaceTest, SeveralGpusAreOfOneServerWhereThatCanBe) {
   Join("a", 4), Join("b", 2);
   EXPECT_EQ(Of({.gpus = 2}).parts, (std::vector<ChosenPart>{{"a", {{0, 79 * kGiB}, {1, 79 * kGiB}}}}));

@@ -13,7 +13,8 @@ inline Ticket SomeTicket() {
                 .epoch = 12,
                 .renewal = 3,
                 .issued_ms = 1'800'000'000'000,
-                .expires_ms = 1'800'000'600'000};
+                .expires_ms = 1'800'000'600'000,
+                .processes = 4};
   ticket.grant.fill(std::byte{0xab});
   TicketVgpu first{.request = 250'000,
                    .limit = 500'000,

@@ -61,9 +61,9 @@ TEST_F(TicketKeysTest, WhatIsReadUnproved) {
 
 TEST_F(TicketKeysTest, AnotherVersionIsNamed) {
   Bytes other = bytes_;
-  const uint32_t version = 2;
+  const uint32_t version = 3;
   std::memcpy(&other[4], &version, sizeof(version));
-  ExpectRefused(other, StatusCode::kVersionMismatch, "version 2, and this server takes version 1");
+  ExpectRefused(other, StatusCode::kVersionMismatch, "version 3, and this server takes version 2");
 }
 
 TEST_F(TicketKeysTest, KeysChangeWhileOldTicketsLive) {

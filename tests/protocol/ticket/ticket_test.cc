@@ -34,6 +34,8 @@ TEST(Ticket, FieldsHaveBounds) {
   EXPECT_FALSE(is_taken([](Ticket& ticket) { ticket.part = Ticket::kPartsMax; }));
   EXPECT_FALSE(is_taken([](Ticket& ticket) { ticket.issued_ms = -1; }));
   EXPECT_FALSE(is_taken([](Ticket& ticket) { ticket.expires_ms = ticket.issued_ms; }));
+  EXPECT_FALSE(is_taken([](Ticket& ticket) { ticket.processes = 0; }));
+  EXPECT_FALSE(is_taken([](Ticket& ticket) { ticket.processes = Ticket::kProcessesMax + 1; }));
   EXPECT_FALSE(is_taken([](Ticket& ticket) { ticket.vgpus.clear(); }));
   EXPECT_FALSE(is_taken([](Ticket& ticket) { ticket.vgpus.resize(9); }));
   EXPECT_FALSE(is_taken([](Ticket& ticket) { ticket.vgpus[1].gpu = ticket.vgpus[0].gpu; }));

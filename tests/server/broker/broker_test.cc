@@ -191,6 +191,55 @@ TEST(Broker, AProgramWithoutRoomForItsContextWaitsForIt) {
   EXPECT_TRUE(server.answer().has_value()) << "so many do not wait";
 }
 
+// A grant has room for the contexts of as many processes as its job asked for; one more takes what nobody was promised.
+TEST(Broker, AGrantsFurtherProcessNeedsRoomBesideAllGrants) {
+  constexpr uint64_t kMib = uint64_t{1} << 20;
+  VirtualServer server({}, 1, 1024 * kMib);  // of 10 GiB
+  const auto file = [&](const std::string& other) {
+    return server
+        .TakeFile("[[vgpu]]\nname='grant-1'\nmemory='1GiB'\nprocesses=2\n[[vgpu]]\nname='grant-2'\nmemory='" + other + "'\n")
+        .code;
+  };
+  ASSERT_EQ(file("4GiB"), StatusCode::kOk);  // 3 and 5 of 10
+  const auto code_of = [&](const AskMessage& ask) {
+    server.BeginToAsk(ask);
+    server.RunFor(Broker::kRoomWaitNs + 200 * kMs);
+    return server.answer().has_value() ? server.answer()->code : StatusCode::kInternal;
+  };
+  const AskMessage ask = {7, "grant-1", "uid:5"};
+  for (int i = 0; i < 2; ++i) {
+    server.Begin("grant-1").pages->report().rows[0].memory_held = 512 * kMib;
+  }
+  EXPECT_EQ(server.gpu().MemoryHeldBy(*server.gpu().FindVgpu("grant-1")).bytes, 1024 * kMib) << "no context is of its limit";
+  EXPECT_EQ(code_of(ask), StatusCode::kOk);
+  server.Begin("grant-1");
+  VirtualWorker& fourth = server.Begin("grant-1");
+  EXPECT_EQ(code_of(ask), StatusCode::kResourceExhausted);
+  EXPECT_THAT(server.answer()->sentence,
+              HasSubstr("the job's 4 processes use the GPU, it asked for 2, and beside all grants 0 bytes "
+                        "are left for one more's context of 1 GiB"));
+  EXPECT_THAT(server.answer()->sentence, HasSubstr("'tessera run --processes'"));
+  // What those beyond have is not there for others.
+  EXPECT_EQ(file("5GiB"), StatusCode::kResourceExhausted);
+  server.End(fourth);
+  EXPECT_EQ(file("5GiB"), StatusCode::kOk);
+  EXPECT_EQ(code_of(ask), StatusCode::kResourceExhausted);
+}
+
+// Those that may begin and are not there yet count.
+TEST(Broker, ProcessesOfAGrantThatComeAtOnceHaveNoMoreRoom) {
+  constexpr uint64_t kGib = uint64_t{1} << 30;
+  VirtualServer server({}, 1, kGib);
+  ASSERT_EQ(server.TakeFile("[[vgpu]]\nname='grant-1'\nmemory='8GiB'\n").code, StatusCode::kOk);
+  for (uint64_t i = 0; i < 2; ++i) {
+    server.BeginToAsk({i, "grant-1", "uid:5"});
+    ASSERT_TRUE(server.answer().has_value());
+    EXPECT_EQ(server.answer()->code, StatusCode::kOk);
+  }
+  server.BeginToAsk({2, "grant-1", "uid:5"});
+  EXPECT_FALSE(server.answer().has_value());
+}
+
 TEST(Broker, AVgpuHasNoMoreSessionsThanItMayHave) {
   VirtualServer server({}, 1);
   const auto file = [&](const char* most) {

@@ -111,6 +111,7 @@ TEST(VgpuFile, RefusalsNameLineFieldAndValue) {
       {"[[vgpu]]\nname='a'\nmemory=-7\n", "memory '-7' is no number of bytes"},
       {"[[vgpu]]\nname='a'\nmemory='8GB'\n", "memory '8GB' is no number of bytes"},
       {"[[vgpu]]\nname='a'\nmemory=1.5\n", "memory is a number, and a number of bytes or a text such as \"8GiB\" belongs there"},
+      {"[[vgpu]]\nname='a'\nprocesses=0\n", "line 3: processes 0 is not 1 to 1024: leave it out for 1"},
       {"[[vgpu]]\nname='a'\nmax_sessions=0\n", "line 3: max_sessions 0 is not 1 to 4294967295"},
       {"[[vgpu]]\nname='a'\nmax_sessions=-1\n", "max_sessions -1 is not"},
       {"[[vgpu]]\nname='a'\nmax_sessions=4294967296\n", "max_sessions 4294967296 is not"},

@@ -112,12 +112,12 @@ TEST_F(VgpuMemoryTest, ContextsOfFurtherSessionsAreOfTheLimit) {
     Worker& worker = *workers_.emplace_back(std::make_unique<Worker>());
     pages_.push_back(&worker.pages);
     worker.row().memory_limit.store(kLimit);
-    JoinMemory(pages_, worker.pages, 0, kLimit, kContext);
+    JoinMemory(pages_, worker.pages, 0, kLimit, ContextsBytes(pages_.size(), 1, kContext));
     return worker;
   };
   const auto ask = [&](Worker& worker, uint64_t bytes) {
     worker.Want(bytes);
-    AnswerMemory(pages_, worker.pages, 0, kContext);
+    AnswerMemory(pages_, worker.pages, 0, ContextsBytes(pages_.size(), 1, kContext));
     return worker.Take(bytes);
   };
   Worker& first = join();

@@ -69,7 +69,7 @@ def vgpus_of(ticket):
     text()  # cluster
     take(16 + 4)  # grant, part
     text(), text()  # server, holder
-    take(8 + 4 + 8 + 8)  # epoch, renewal, issued, expires
+    take(8 + 4 + 8 + 8 + 4)  # epoch, renewal, issued, expires, processes
     rows = []
     for _ in range(struct.unpack("<I", take(4))[0]):
         gpu, request, _, _, memory, *_ = VGPU.unpack(take(VGPU.size))
@@ -85,7 +85,7 @@ def promises(path):
         if not key.startswith("grants/"):
             continue
         form, state, _ = struct.unpack_from("<IBq", value)
-        assert form == 1, f"a grant of the ledger has form {form}"
+        assert form == 2, f"a grant of the ledger has form {form}"
         if STATES[state] == "released":
             continue
         size, = struct.unpack_from("<Q", value, 13)

@@ -77,13 +77,14 @@ class PoolServer(Started):
 
 
 class Pool:
-    def __init__(self, *options, servers=1, devices=2, driver="emulator", server_options=()):
+    def __init__(self, *options, servers=1, devices=2, driver="emulator", server_options=(), server_changes=None):
         self.place = tempfile.TemporaryDirectory()
         self.directory = self.place.name
         self.url = "unix:" + os.path.join(self.directory, "placer.sock")
         self.options = options
         self.placer = self.start_placer()
-        self.servers = [PoolServer(self, number + 1, *server_options, devices=devices, driver=driver) for number in range(servers)]
+        self.servers = [PoolServer(self, number + 1, *server_options, devices=devices, driver=driver, **(server_changes or {}))
+                        for number in range(servers)]
         self.wait_for_servers()
 
     def start_placer(self):

@@ -195,6 +195,46 @@ class OneServer(unittest.TestCase):
         wait_for(lambda: self.pool.grants() == {}, 20, "the vGPU's end")
 
 
+class Processes(unittest.TestCase):
+    """Each process of a job has a context, for which there is to be room: on a GPU of 1 GiB of which a context takes 64 MiB."""
+
+    def test_a_job_has_room_for_as_many_as_it_asked_for_and_for_more_while_nobody_else_has(self):
+        pool = Pool(devices=1, server_changes={"TESSERA_EMULATOR_MEMORY_MIB": "1024", "TESSERA_EMULATOR_CONTEXT_MIB": "64"})
+        self.addCleanup(pool.stop)
+        [server], kept = pool.servers, os.path.join(pool.directory, "kept")
+        done = pool.run("--gpu-mem", "900M", "--", "true")
+        self.assertEqual(done.returncode, 81, done.stderr)
+        self.assertIn("the most is 768 MiB, and 900 MiB is wanted beside 256 MiB for the contexts of 4 processes (--processes)", done.stderr)
+
+        def process(*words):
+            started = subprocess.Popen([program("memory_limit"), *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                       env=environment(TESSERA_SERVER="unix:" + server.path, TESSERA_TICKET=kept,
+                                                       LD_LIBRARY_PATH=os.path.dirname(TESSERA) + "/../lib/client"))
+            self.addCleanup(lambda: started.communicate(input="\n") if started.poll() is None else None)
+            return started
+
+        small = ("--gpu-share", "0.4", "--processes", "1")
+        job = pool.job(*small, "--gpu-mem", "384M", "--", "sh", "-c", f'cp "$TESSERA_TICKET" {kept}; echo ready; read line; exit 0')
+        ready(self, job)
+        for _ in range(2):
+            self.assertNotEqual(process("hold", "8").stdout.readline(), "", server.words())
+        # The second one's context is taken: 448 MiB were promised, and 64 more are in use.
+        wait_for(lambda: "64 MiB" in subprocess.run([TESSERA, "get", "gpus", "--placer", pool.url], capture_output=True, text=True,
+                                                     env=environment()).stdout, 10, "the placer's hearing of it")
+        done = pool.run(*small, "--gpu-mem", "449M", "--wait", "0", "--", "true")
+        self.assertEqual(done.returncode, 82, done.stderr)
+        other = pool.job(*small, "--gpu-mem", "448M", "--", *SHELL)
+        ready(self, other)
+        third = process("try", "1")
+        _, said = third.communicate(timeout=30)
+        self.assertIn("cuInit(0): 46", said)  # DEVICE_UNAVAILABLE
+        self.assertIn("the job's 2 processes use the GPU, it asked for 1, and beside all grants 0 bytes are left for one more's context of 64 MiB", said)
+        self.assertIn("'tessera run --processes'", said)
+        self.assertEqual(end(other), 0)
+        wait_for(lambda: process("try", "1").communicate(timeout=30)[0] == "yes\n", 10, "room for a third process")
+        self.assertEqual(end(job), 0)
+
+
 class ThreeServers(unittest.TestCase):
     def check_status(self, pool):
         """Each server's own word of what it handed out is its ledger's: soon, since a vGPU follows its ledger."""
