@@ -148,7 +148,7 @@ std::string GpuText(const nlohmann::json& gpu) {
          Field("state", problem.empty() ? "offered" : "not offered: " + problem) + Field("time", ShareOf(gpu)) +
          Field("memory", fmt::format("{}; {} in all, {} for a context", MemoryOf(gpu), Bytes(gpu, "memory_bytes"),
                                      Bytes(gpu, "context_bytes"))) +
-         GrantLines(gpu, "  ");
+         Field("isolation", Words(gpu.at("isolations"))) + Field("priority", Words(gpu.at("priorities"))) + GrantLines(gpu, "  ");
 }
 
 std::string GrantText(const GrantState& grant) {

@@ -62,9 +62,14 @@ nlohmann::json AsJson(const GrantPart& part) {
 }
 
 nlohmann::json AsJson(const control::v1::PlaceRequest& asked) {
-  nlohmann::json json = {
-      {"gpus", asked.gpus()},           {"share", asked.share()},           {"limit", asked.limit()},
-      {"processes", asked.processes()}, {"models", ListOf(asked.models())}, {"same_server", asked.same_server()}};
+  nlohmann::json json = {{"gpus", asked.gpus()},
+                         {"share", asked.share()},
+                         {"limit", asked.limit()},
+                         {"processes", asked.processes()},
+                         {"models", ListOf(asked.models())},
+                         {"isolation", Printable(asked.isolation())},
+                         {"priority", Printable(asked.priority())},
+                         {"same_server", asked.same_server()}};
   if (asked.has_memory_bytes()) json["memory_bytes"] = asked.memory_bytes();
   if (asked.has_wait_ms()) json["wait_ms"] = asked.wait_ms();
   return json;
@@ -75,7 +80,10 @@ std::string Describe(const control::v1::PlaceRequest& asked) {
                                  ShareText(asked.limit()));
   if (asked.has_memory_bytes()) text += ", " + BytesText(asked.memory_bytes());
   if (!asked.models().empty()) text += ", " + Joined(asked.models(), " or ");
-  return text + (asked.same_server() ? ", of one server" : "");
+  if (asked.same_server()) text += ", of one server";
+  if (!asked.isolation().empty() && asked.isolation() != "strict") text += ", " + Printable(asked.isolation());
+  if (!asked.priority().empty() && asked.priority() != "normal") text += ", " + Printable(asked.priority());
+  return text;
 }
 
 // GPUs of a part that are alike, as one.
@@ -144,7 +152,9 @@ nlohmann::json GpusAsJson(const ServerList& list) {
                       {"granted_memory_bytes", gpu.granted_memory_bytes()},
                       {"others_memory_bytes", gpu.others_memory_bytes()},
                       {"free_memory_bytes", FreeBytes(gpu)},
-                      {"context_bytes", gpu.context_bytes()}});
+                      {"context_bytes", gpu.context_bytes()},
+                      {"isolations", ListOf(gpu.isolations())},
+                      {"priorities", ListOf(gpu.priorities())}});
     }
   }
   return {{"gpus", std::move(gpus)}};

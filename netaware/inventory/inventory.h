@@ -35,6 +35,7 @@ struct PoolGpu {
   std::string model{};  // as NVML names it
   GpuAmount all{};      // that vGPUs may have together, as the server admits them
   uint64_t context_bytes = 0;
+  std::vector<std::string> isolations{"strict"}, priorities{"normal"};  // that its server has for it
 };
 
 struct PoolServer {

@@ -25,6 +25,19 @@ bool ParsePart(std::string_view text, double* part) {
   return ParseNumber(text, part) && std::isfinite(*part) && *part > 0 && *part <= 1;
 }
 
+CLI::Validator OneOf(const char* what, std::vector<std::string> words) {
+  return CLI::Validator(
+      [what, words = std::move(words)](const std::string& word) {
+        std::string all;
+        for (const std::string& each : words) {
+          if (each == word) return std::string();
+          all += (all.empty() ? "" : ", ") + each;
+        }
+        return fmt::format("'{}' is no {}: there is {}", Printable(word), what, all);
+      },
+      "");
+}
+
 [[noreturn]] void Refuse(const char* option, const std::string& text, const std::string& form) {
   throw CLI::ValidationError(option, "'" + Printable(text) + "' is not " + form);
 }
@@ -112,6 +125,14 @@ void AddJobOptions(CLI::App& command, JobOptions* options) {
           },
           ""));
   command.add_flag("--same-server", options->same_server, "all GPUs of one server");
+  command.add_option("--isolation", options->isolation, "how the job is kept apart from others on its GPUs (default: strict)")
+      ->type_name("strict|packed")
+      ->check(OneOf("isolation", {"strict", "packed"}));
+  command
+      .add_option("--priority", options->priority,
+                  "whether the job gets GPUs' time at once, or only what others leave (default: normal)")
+      ->type_name("protected|normal|best-effort")
+      ->check(OneOf("priority", {"protected", "normal", "best-effort"}));
   command
       .add_option_function<std::string>(
           "--wait",
@@ -134,6 +155,8 @@ std::vector<std::string> JobArguments(const JobOptions& options) {
   if (options.processes) add("--processes", std::to_string(*options.processes));
   for (const std::string& model : options.models) add("--gpu-model", model);
   if (options.same_server) words.emplace_back("--same-server");
+  if (!options.isolation.empty()) add("--isolation", options.isolation);
+  if (!options.priority.empty()) add("--priority", options.priority);
   if (options.wait_ms) add("--wait", fmt::format("{}ms", *options.wait_ms));
   return words;
 }

@@ -19,10 +19,14 @@ struct JobOptions {
   std::optional<uint32_t> processes;     // of --processes
   std::vector<std::string> models;       // of --gpu-model
   bool same_server = false;              // of --same-server
+  std::string isolation, priority;       // of --isolation, --priority; empty: not said
   std::optional<int64_t> wait_ms;        // of --wait
 
   // Whether anything was asked for that only a pool gives.
-  bool asks() const { return gpus || share || memory_bytes || processes || !models.empty() || same_server || wait_ms; }
+  bool asks() const {
+    return gpus || share || memory_bytes || processes || !models.empty() || same_server || !isolation.empty() ||
+           !priority.empty() || wait_ms;
+  }
 };
 
 // `options` is filled in when the command line is parsed, and outlives `command`.

@@ -18,6 +18,8 @@ PlaceRequest RequestOf(const JobOptions& job) {
   if (job.processes) request.set_processes(*job.processes);
   for (const std::string& model : job.models) request.add_models(model);
   request.set_same_server(job.same_server);
+  request.set_isolation(job.isolation);
+  request.set_priority(job.priority);
   if (job.wait_ms) request.set_wait_ms(*job.wait_ms);
   return request;
 }

@@ -64,6 +64,7 @@ WantedVgpu WantedOf(const Ticket& ticket, size_t place) {
           .limit = vgpu.limit / kWhole,
           .memory_bytes = vgpu.memory_bytes,
           .processes = ticket.processes,
+          .isolation = vgpu.isolation == TicketIsolation::kPacked ? "packed" : "strict",
           .priority = PriorityText(vgpu.priority),
           .owner = ticket.holder};
 }

@@ -40,7 +40,12 @@ ServerVgpus VgpusOf(const control::v1::VgpuList& list) {
                            .is_in_force = vgpu.problem().empty()});
   }
   for (const control::v1::ServerGpu& gpu : list.gpus()) {
-    vgpus.gpus.push_back({gpu.uuid(), gpu.memory_for_vgpus_bytes(), gpu.context_bytes(), gpu.kept_share()});
+    vgpus.gpus.push_back({gpu.uuid(),
+                          gpu.memory_for_vgpus_bytes(),
+                          gpu.context_bytes(),
+                          gpu.kept_share(),
+                          {gpu.isolations().begin(), gpu.isolations().end()},
+                          {gpu.priorities().begin(), gpu.priorities().end()}});
   }
   return vgpus;
 }
@@ -54,6 +59,7 @@ control::v1::CreateRequest CreateOf(const WantedVgpu& vgpu) {
   spec->set_limit(vgpu.limit);
   spec->set_memory_bytes(vgpu.memory_bytes);
   spec->set_processes(vgpu.processes);
+  spec->set_isolation(vgpu.isolation);
   spec->set_priority(vgpu.priority);
   spec->mutable_owners()->add_holders(vgpu.owner);
   return request;
@@ -105,6 +111,8 @@ control::v1::FromNode RegistrationOf(const NodeServer& server, const std::vector
     if (const auto model = server.models.find(gpu.uuid); model != server.models.end()) of_gpu->set_model(model->second);
     of_gpu->set_memory_bytes(gpu.memory_bytes);
     of_gpu->set_context_bytes(gpu.context_bytes);
+    for (const std::string& isolation : gpu.isolations) of_gpu->add_isolations(isolation);
+    for (const std::string& priority : gpu.priorities) of_gpu->add_priorities(priority);
   }
   registration->set_host(HostDigest());
   registration->set_release(TESSERA_VERSION);

@@ -25,6 +25,7 @@ struct ServerGpu {
   uint64_t memory_bytes = 0;   // that vGPUs with a limit and a context for each may have together; 0: not known
   uint64_t context_bytes = 0;  // that a context takes; 0: not known
   double kept_share = 0;       // of its time, that is for sessions without a vGPU of their own
+  std::vector<std::string> isolations{}, priorities{};  // that it has; none: a broker that does not say
 
   friend bool operator==(const ServerGpu&, const ServerGpu&) = default;
 };
@@ -43,7 +44,8 @@ struct WantedVgpu {
   double limit = 1;
   uint64_t memory_bytes = 0;  // 0: no limit
   uint32_t processes = 1;     // whose contexts have room beside that
-  std::string priority{};     // as VgpuSpec of protocol/control/vgpu.proto
+  std::string isolation{};    // as VgpuSpec of protocol/control/vgpu.proto
+  std::string priority{};     // likewise
   std::string owner{};        // who alone may use it
 
   friend bool operator==(const WantedVgpu&, const WantedVgpu&) = default;

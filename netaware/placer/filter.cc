@@ -20,6 +20,10 @@ std::string Joined(const std::set<std::string, std::less<>>& words, std::string_
   return text;
 }
 
+bool Has(const std::vector<std::string>& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
 }  // namespace
 
 bool Refusals::Refuse(const Wish& wish, const std::string& not_offered, const Inventory::Gpu& gpu, const GpuAmount& wanted,
@@ -37,6 +41,14 @@ bool Refusals::Refuse(const Wish& wish, const std::string& not_offered, const In
   if (!not_offered.empty()) {
     servers_.insert(not_offered);
     return refuse(kServer);
+  }
+  if (!Has(gpu.is.isolations, wish.isolation)) {
+    isolations_.insert(gpu.is.isolations.begin(), gpu.is.isolations.end());
+    return refuse(kIsolation);
+  }
+  if (!Has(gpu.is.priorities, wish.priority)) {
+    priorities_.insert(gpu.is.priorities.begin(), gpu.is.priorities.end());
+    return refuse(kPriority);
   }
   if (wanted.share > free.share) {
     share_most_ = std::max(share_most_, free.share);
@@ -59,6 +71,13 @@ std::string Refusals::Sentence(const Wish& wish) const {
   std::string text = fmt::format("{} wanted, {} of the pool's {} fit", Count(wish.gpus, "GPU"), fit(), looked_at_);
   if (refused_[kModel] > 0) text += fmt::format("; {} of another model: there is {}", refused_[kModel], Joined(models_, ", "));
   if (refused_[kServer] > 0) text += fmt::format("; {} of a server that {}", refused_[kServer], Joined(servers_, ", or "));
+  if (refused_[kIsolation] > 0) {
+    text +=
+        fmt::format("; {} without isolation {}: there is {}", refused_[kIsolation], wish.isolation, Joined(isolations_, ", "));
+  }
+  if (refused_[kPriority] > 0) {
+    text += fmt::format("; {} without priority {}: there is {}", refused_[kPriority], wish.priority, Joined(priorities_, ", "));
+  }
   if (refused_[kShare] > 0) {
     text += fmt::format("; {} with less than {} of the time left: the most is {}", refused_[kShare], Share(wish.share),
                         Share(share_most_));

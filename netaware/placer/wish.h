@@ -21,7 +21,9 @@ struct Wish {
   uint32_t processes = 1;                  // that use them at a time, each with a context on each; 1 to Ticket::kProcessesMax
   std::vector<std::string> models{};       // any of these; none: any
   bool same_server = false;
-  std::string host{};  // of servers of this host alone; empty: of any
+  std::string isolation = "strict";  // PoolGpu::isolations
+  std::string priority = "normal";   // PoolGpu::priorities
+  std::string host{};                // of servers of this host alone; empty: of any
 
   friend bool operator==(const Wish&, const Wish&) = default;
 };

@@ -95,6 +95,8 @@ grpc::ServerUnaryReactor* AdminCalls::Plan(grpc::CallbackServerContext* context,
     reactor->Finish(NotAllowed(holder, "place", "", "ask for GPUs"));
   } else if (!ask.ok()) {
     reactor->Finish(GrpcStatusOf(ask.status()));
+  } else if (ask->wish.priority == "protected" && !roles_.Current()->MayBeProtected(holder)) {
+    reactor->Finish(NotProtected(holder));
   } else {
     loop_.Post([=, ask = std::move(*ask)](PlacerCore& core, int64_t now_ms) {
       *answer = MessageOf(core.Plan(ask.wish, ask.holder, now_ms), ask, core);

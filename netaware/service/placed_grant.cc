@@ -32,6 +32,8 @@ std::string StoredPlaced(const PlacedGrant& grant) {
   out.Pod(static_cast<uint32_t>(wish.models.size()));
   for (const std::string& model : wish.models) out.String(model);
   out.Pod(wish.same_server);
+  out.String(wish.isolation);
+  out.String(wish.priority);
   out.Pod(grant.ask.limit);
   out.Pod(grant.ask.wait_ms);
   out.Pod(static_cast<uint32_t>(grant.parts.size()));
@@ -65,6 +67,8 @@ Result<PlacedGrant> ReadPlaced(std::string_view value) {
   wish.models.resize(in.CountOf(kModelsMax, sizeof(uint32_t)));
   for (std::string& model : wish.models) model = in.String(kTextBytesMax);
   in.Pod(&wish.same_server);
+  wish.isolation = in.String(kTextBytesMax);
+  wish.priority = in.String(kTextBytesMax);
   in.Pod(&grant.ask.limit);
   in.Pod(&grant.ask.wait_ms);
   grant.parts.resize(in.CountOf(Placement::kPartsMax, 2 * sizeof(uint32_t)));

@@ -114,6 +114,8 @@ grpc::ServerWriteReactor<GrantState>* PlacementCalls::Place(grpc::CallbackServer
     stream->Refuse(NotAllowed(caller.user, "ask"));
   } else if (!ask.ok()) {
     stream->Refuse(GrpcStatusOf(ask.status()));
+  } else if (ask->wish.priority == "protected" && !caller.roles->MayBeProtected(caller.user)) {
+    stream->Refuse(NotProtected(caller.user));
   } else {
     stream->Begin(std::move(*ask));
   }

@@ -26,12 +26,24 @@ Status NoGrant(const GrantId& grant) {
   return Status(StatusCode::kNotFound, fmt::format("there is no grant {}, or it has ended", GrantText(grant)));
 }
 
+TicketIsolation IsolationOf(std::string_view word) {
+  return word == "packed" ? TicketIsolation::kPacked : TicketIsolation::kStrict;
+}
+
+TicketPriority PriorityOf(std::string_view word) {
+  if (word == "protected") return TicketPriority::kProtected;
+  return word == "best-effort" ? TicketPriority::kBestEffort : TicketPriority::kNormal;
+}
+
 // "2 GPUs, 0.5 of each, 1 GiB"
 std::string TextOf(const Wish& wish) {
   std::string text = fmt::format("{} GPU{}, {:.6g} of each", wish.gpus, wish.gpus == 1 ? "" : "s",
                                  static_cast<double>(wish.share) / kWholeShare);
   if (wish.memory_bytes) text += ", " + BytesText(*wish.memory_bytes);
   for (const std::string& model : wish.models) text += ", " + Printable(model);
+  for (const std::string& word : {wish.isolation, wish.priority}) {
+    if (word != "strict" && word != "normal") text += ", " + word;
+  }
   return text;
 }
 
@@ -287,6 +299,8 @@ void PlacerCore::Sign(PlacedGrant& placed, int64_t now_ms) const {
       vgpu.request = placed.ask.wish.share;
       vgpu.limit = placed.ask.limit;
       vgpu.memory_bytes = gpu.memory_bytes;
+      vgpu.isolation = IsolationOf(placed.ask.wish.isolation);
+      vgpu.priority = PriorityOf(placed.ask.wish.priority);
     }
     part.ticket = signer_.Sign(ticket);
   }

@@ -20,6 +20,8 @@ constexpr int kGpusMax = 64;
 constexpr int kModelsMax = 64;
 constexpr uint32_t kProcesses = 4;  // of a job that does not say
 constexpr size_t kTextBytesMax = 256;
+constexpr int kWordsMax = 8;
+constexpr size_t kWordBytesMax = 32;
 
 Status Wrong(std::string why) { return Status(StatusCode::kInvalidArgument, std::move(why)); }
 
@@ -29,6 +31,29 @@ Status TakeShare(const char* field, double value, uint32_t* share) {
   if (!std::isfinite(value) || value <= 0 || value > 1)
     return Wrong(fmt::format("{} is above 0 and 1 at most, and not {}", field, value));
   *share = std::max<uint32_t>(1, static_cast<uint32_t>(std::lround(value * kWholeShare)));
+  return Status::Ok();
+}
+
+// An empty one is not said.
+Status TakeWord(const char* field, const std::string& word, std::initializer_list<std::string_view> words, std::string* to) {
+  if (word.empty()) return Status::Ok();
+  *to = word;
+  if (std::find(words.begin(), words.end(), word) != words.end()) return Status::Ok();
+  std::string all;
+  for (const std::string_view each : words) all += (all.empty() ? "" : ", ") + std::string(each);
+  return Wrong(fmt::format("{} is one of {}, and not '{}'", field, all, Printable(word)));
+}
+
+// What a server has; of a node that does not say `without`.
+template <typename Words>
+Status TakeWords(const char* field, const Words& words, std::vector<std::string>* without) {
+  if (words.empty()) return Status::Ok();
+  if (words.size() > kWordsMax) return Wrong(fmt::format("a GPU has {} {} at most", kWordsMax, field));
+  without->assign(words.begin(), words.end());
+  for (const std::string& word : *without) {
+    if (word.empty() || word.size() > kWordBytesMax || Printable(word) != word)
+      return Wrong(fmt::format("each of a GPU's {} has 1 to {} characters that can be printed", field, kWordBytesMax));
+  }
   return Status::Ok();
 }
 
@@ -52,6 +77,8 @@ void FillIn(const GrantAsk& ask, const std::string& request_id, control::v1::Pla
   message->set_processes(ask.wish.processes);
   for (const std::string& model : ask.wish.models) message->add_models(model);
   message->set_same_server(ask.wish.same_server);
+  message->set_isolation(ask.wish.isolation);
+  message->set_priority(ask.wish.priority);
   if (ask.wait_ms >= 0) message->set_wait_ms(ask.wait_ms);
 }
 
@@ -89,6 +116,8 @@ Result<PlacerCore::Ask> AskOf(const control::v1::PlaceRequest& request, std::str
     ask.wish.models.push_back(model);
   }
   ask.wish.same_server = request.same_server();
+  RETURN_IF_ERROR(TakeWord("isolation", request.isolation(), {"strict", "packed"}, &ask.wish.isolation));
+  RETURN_IF_ERROR(TakeWord("priority", request.priority(), {"protected", "normal", "best-effort"}, &ask.wish.priority));
   ask.wait_ms = request.has_wait_ms() ? std::max<int64_t>(0, request.wait_ms()) : -1;
   return ask;
 }
@@ -173,6 +202,8 @@ control::v1::ServerList ServersOf(const PlacerCore& core, int64_t now_ms) {
       one.set_others_memory_bytes(gpu.others.memory_bytes);
       one.set_memory_bytes(gpu.is.all.memory_bytes);
       one.set_context_bytes(gpu.is.context_bytes);
+      for (const std::string& isolation : gpu.is.isolations) one.add_isolations(isolation);
+      for (const std::string& priority : gpu.is.priorities) one.add_priorities(priority);
     }
   }
   return list;
@@ -198,6 +229,8 @@ Result<JoiningNode> NodeOf(const control::v1::Registration& registration) {
                                 .model = gpu.model(),
                                 .all = {kWholeShare, gpu.memory_bytes()},
                                 .context_bytes = gpu.context_bytes()});
+    RETURN_IF_ERROR(TakeWords("isolations", gpu.isolations(), &node.server.gpus.back().isolations));
+    RETURN_IF_ERROR(TakeWords("priorities", gpu.priorities(), &node.server.gpus.back().priorities));
   }
   Result<NodeState> state = NodeStateOf(registration.state(), node.server.gpus.size());
   if (!state.ok()) return state.status();
@@ -241,6 +274,13 @@ Result<GrantId> GrantOf(const std::string& text) {
   const std::optional<GrantId> id = ParseGrant(text);
   if (id) return *id;
   return Wrong(fmt::format("'{}' is no grant: a grant is {} digits in small letters", Printable(text), 2 * GrantId().size()));
+}
+
+grpc::Status NotProtected(const std::string& holder) {
+  return {grpc::StatusCode::PERMISSION_DENIED,
+          holder +
+              " may not ask for --priority protected: ask for normal, or have the placer's policy give this right ([rights] of "
+              "tessera-placer --policy)"};
 }
 
 grpc::Status GrpcStatusOf(const Status& status) {

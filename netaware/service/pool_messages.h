@@ -28,6 +28,8 @@ control::v1::ToNode MessageOf(const PlacerOrder& order);
 
 // Of 32 digits in small letters; kInvalidArgument: it is none.
 Result<GrantId> GrantOf(const std::string& text);
+// For who asks for a protected job without the right to it.
+grpc::Status NotProtected(const std::string& holder);
 grpc::Status GrpcStatusOf(const Status& status);
 
 }  // namespace tessera

@@ -8,10 +8,23 @@
 namespace tessera {
 namespace {
 
-constexpr uint8_t kWithoutHost = 1, kPlain = 2, kCordoned = 3;  // forms; the first is of releases before the others
+// Forms; the first three are of releases before the others.
+constexpr uint8_t kWithoutHost = 1, kFirstPlain = 2, kFirstCordoned = 3, kPlain = 4, kCordoned = 5;
 constexpr size_t kTextBytesMax = 256;
 constexpr size_t kAddressesMax = 16;
 constexpr size_t kGpusMax = 64;
+constexpr size_t kWordsMax = 8;
+
+void Put(Encoder& out, const std::vector<std::string>& words) {
+  out.Pod(static_cast<uint32_t>(words.size()));
+  for (const std::string& word : words) out.String(word);
+}
+
+std::vector<std::string> WordsFrom(Decoder& in) {
+  std::vector<std::string> words(in.CountOf(kWordsMax, sizeof(uint32_t)));
+  for (std::string& word : words) word = in.String(kTextBytesMax);
+  return words;
+}
 
 void Put(Encoder& out, const ServerCordon& cordon) {
   out.String(cordon.reason);
@@ -48,6 +61,8 @@ std::string StoredServer(const PoolServer& server, const std::string& host, cons
     out.Pod(gpu.all.share);
     out.Pod(gpu.all.memory_bytes);
     out.Pod(gpu.context_bytes);
+    Put(out, gpu.isolations);
+    Put(out, gpu.priorities);
   }
   if (cordon != nullptr) Put(out, *cordon);
   return {reinterpret_cast<const char*>(out.bytes().data()), out.bytes().size()};
@@ -70,8 +85,11 @@ Result<KeptServer> ReadServer(std::string_view value) {
     in.Pod(&gpu.all.share);
     in.Pod(&gpu.all.memory_bytes);
     in.Pod(&gpu.context_bytes);
+    if (form < kPlain) continue;
+    gpu.isolations = WordsFrom(in);
+    gpu.priorities = WordsFrom(in);
   }
-  if (form == kCordoned) kept.cordon = CordonFrom(in);
+  if (form == kCordoned || form == kFirstCordoned) kept.cordon = CordonFrom(in);
   if (!in.AtEnd() || server.id.empty()) return Status(StatusCode::kProtocolViolation, "a server that was kept is damaged");
   return kept;
 }

@@ -6,7 +6,9 @@
 #define TOML_ENABLE_FORMATTERS 0
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <functional>
+#include <iterator>
 #include <optional>
 
 #include "protocol/base/printable.h"
@@ -69,6 +71,27 @@ Status TakeUsers(const toml::table& table, const Invalid& invalid, Roles* roles)
   return Status::Ok();
 }
 
+Status TakeRights(const toml::table& table, const Invalid& invalid, Roles* roles) {
+  for (const auto& [holder, value] : table) {
+    if (!IsHolder(holder.str())) {
+      return invalid(value.source(), fmt::format("'{}' is nobody: write \"uid:N\" for a user of this host, or \"name:X\" for "
+                                                 "the name in a certificate",
+                                                 Printable(holder.str())));
+    }
+    const toml::array* const rights = value.as_array();
+    const auto is_known = [](const toml::node& right) { return right.value<std::string>() == "protected"; };
+    if (rights == nullptr || !std::all_of(rights->begin(), rights->end(), is_known)) {
+      return invalid(value.source(),
+                     fmt::format("the rights of '{}' are a list, and there is \"protected\" alone", Printable(holder.str())));
+    }
+    if (!rights->empty()) roles->with_protected.insert(std::string(holder.str()));
+  }
+  return Status::Ok();
+}
+
+constexpr std::pair<std::string_view, Status (*)(const toml::table&, const Invalid&, Roles*)> kSections[] = {
+    {"roles", TakeRoles}, {"users", TakeUsers}, {"rights", TakeRights}};
+
 }  // namespace
 
 const char* WordOf(Role role) {
@@ -87,10 +110,13 @@ Result<Roles> Roles::Parse(std::string_view text, const std::string& path) {
   Roles roles;
   for (const auto& [section, node] : parsed.table()) {
     const toml::table* const table = node.as_table();
-    const bool is_roles = section == "roles";
-    if (table == nullptr || (!is_roles && section != "users"))
-      return invalid(node.source(), fmt::format("'{}' is unknown: there are [roles] and [users]", Printable(section.str())));
-    RETURN_IF_ERROR(is_roles ? TakeRoles(*table, invalid, &roles) : TakeUsers(*table, invalid, &roles));
+    const auto* const take =
+        std::find_if(std::begin(kSections), std::end(kSections), [&](const auto& one) { return section == one.first; });
+    if (table == nullptr || take == std::end(kSections)) {
+      return invalid(node.source(),
+                     fmt::format("'{}' is unknown: there are [roles], [users] and [rights]", Printable(section.str())));
+    }
+    RETURN_IF_ERROR(take->second(*table, invalid, &roles));
   }
   return roles;
 }
@@ -99,6 +125,11 @@ Role Roles::RoleOf(std::string_view holder) const {
   if (const auto found = of.find(holder); found != of.end()) return found->second;
   const std::string name = NamedBy(std::string(holder));
   return name == holder ? others : RoleOf(name);
+}
+
+bool Roles::MayBeProtected(std::string_view holder) const {
+  if (RoleOf(holder) == Role::kAdmin || with_protected.contains(holder)) return true;
+  return with_protected.contains(NamedBy(std::string(holder)));
 }
 
 std::string Roles::NamedBy(const std::string& holder) const {

@@ -8,9 +8,12 @@
 //   others = "tenant"             # or "nobody": whoever is not named
 //   [users]
 //   "uid:1000" = "name:alice"     # what this user of the placer's host asks for is hers: servers of other hosts know her
+//   [rights]
+//   "name:alice" = ["protected"]  # --priority protected: whoever is not named, and is no admin, may not ask for that
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -25,10 +28,11 @@ const char* WordOf(Role role);
 struct Roles {
   std::map<std::string, Role, std::less<>> of{};  // by holder
   Role others = Role::kTenant;
-  std::map<std::string, std::string> names{};  // of users of this host, as holders: whose it is what they ask for
+  std::set<std::string, std::less<>> with_protected{};  // holders
+  std::map<std::string, std::string> names{};           // of users of this host, as holders: whose it is what they ask for
 
-  // Of `text`, the file at `path`. kInvalidArgument: with the file and the line: no TOML, an unknown key or role, no holder,
-  // no user, no name.
+  // Of `text`, the file at `path`. kInvalidArgument: with the file and the line: no TOML, an unknown key, role or right, no
+  // holder, no user, no name.
   static Result<Roles> Parse(std::string_view text, const std::string& path);
   // Of a user without a role of his own: that of his name.
   Role RoleOf(std::string_view holder) const;
@@ -36,6 +40,8 @@ struct Roles {
   std::string NamedBy(const std::string& holder) const;
 
   bool MayAsk(std::string_view holder) const { return RoleOf(holder) == Role::kTenant || RoleOf(holder) == Role::kAdmin; }
+  // Whether a job may be protected: a right of his own or of his name.
+  bool MayBeProtected(std::string_view holder) const;
   bool MayJoin(std::string_view holder) const { return RoleOf(holder) == Role::kServer || RoleOf(holder) == Role::kAdmin; }
   bool SeesAll(std::string_view holder) const { return RoleOf(holder) == Role::kViewer || RoleOf(holder) == Role::kAdmin; }
   bool MayEndAll(std::string_view holder) const { return RoleOf(holder) == Role::kAdmin; }

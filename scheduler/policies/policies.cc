@@ -38,6 +38,13 @@ Result<std::unique_ptr<Policy>> MakePolicy(std::string_view name) {
   return Status(StatusCode::kNotFound, fmt::format("policy '{}' is unknown: there are {}", Printable(name), names));
 }
 
+std::vector<Priority> PrioritiesOf(std::string_view policy) {
+  if (policy == "fixed") return {Priority::kNormal};
+  // These let a protected one in when it arrives.
+  if (policy != "priority") return {Priority::kProtected, Priority::kNormal};
+  return {Priority::kProtected, Priority::kNormal, Priority::kBestEffort};
+}
+
 std::vector<std::string_view> PolicyNames() {
   std::vector<std::string_view> names;
   for (const auto& policy : kPolicies) names.push_back(policy.name);

@@ -94,11 +94,18 @@ Status Broker::TakeGpus(const GpusMessage& gpus, int64_t now_ns) {
   return Status::Ok();
 }
 
-Status Broker::MakeGpu(uint32_t row, int64_t now_ns) {
+std::string Broker::PolicyOf(uint32_t row) const {
   std::string name(kDefaultPolicy);
   for (const BrokerOptions::GpuPolicy& policy : options_.policies) {
     if (policy.gpu.empty() || FindGpu(policy.gpu, uuids_).value() == row) name = policy.name;
   }
+  return name;
+}
+
+std::vector<Priority> Broker::priorities(uint32_t gpu) const { return PrioritiesOf(PolicyOf(gpu)); }
+
+Status Broker::MakeGpu(uint32_t row, int64_t now_ns) {
+  const std::string name = PolicyOf(row);
   const AdmissionRules rules = {.request_zero = options_.has_default,
                                 .memory_bytes = memory_[row].for_vgpus_bytes,
                                 .context_bytes = memory_[row].context_bytes};

@@ -88,6 +88,8 @@ class Broker {
     uint64_t context_bytes = 0;    // what a context takes; 0: not known
   };
   GpuMemory memory(uint32_t gpu) const { return gpu < memory_.size() ? memory_[gpu] : GpuMemory{}; }
+  // The classes of vGPUs that the GPU's policy tells apart.
+  std::vector<Priority> priorities(uint32_t gpu) const;
   // Of each GPU's time, what requests of vGPUs cannot have together.
   double kept_share() const { return options_.has_default ? kShareWithoutRequest : 0; }
   double default_request() const { return options_.default_request; }
@@ -123,6 +125,7 @@ class Broker {
   };
 
   Status TakeGpus(const GpusMessage& gpus, int64_t now_ns);
+  std::string PolicyOf(uint32_t row) const;
   Status MakeGpu(uint32_t row, int64_t now_ns);
   Status TakeFile(const VgpuFileMessage& message, const UniqueFd& file, int64_t now_ns);
   void TakeKept(const KeptMessage& kept, int64_t now_ns);

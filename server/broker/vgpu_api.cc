@@ -71,6 +71,9 @@ Status Apply(const VgpuFields& fields, const AnnotatedFields& said, FileVgpu* vg
   if (fields.priority && !ParsePriority(*fields.priority, &vgpu->spec.priority)) {
     return invalid(fmt::format("priority '{}' is none of protected, normal, best-effort", Printable(*fields.priority)));
   }
+  if (fields.isolation && *fields.isolation != kIsolation)
+    return invalid(
+        fmt::format("isolation '{}' is none that this server has: there is {}", Printable(*fields.isolation), kIsolation));
   if (fields.overrun && !ParseOverrun(*fields.overrun, &vgpu->spec.overrun)) {
     return invalid(fmt::format("overrun '{}' is neither bill nor end", Printable(*fields.overrun)));
   }
@@ -153,7 +156,10 @@ GpuList VgpuApi::Gpus() {
   std::vector<ShownGpu> gpus;
   for (uint32_t row = 0; row < broker_.gpus().size(); ++row) {
     const Broker::GpuMemory memory = broker_.memory(row);
-    gpus.push_back({GpuName(broker_.gpus()[row]), memory.for_vgpus_bytes, memory.context_bytes, broker_.kept_share()});
+    std::vector<std::string> priorities;
+    for (const Priority priority : broker_.priorities(row)) priorities.emplace_back(PriorityName(priority));
+    gpus.push_back({GpuName(broker_.gpus()[row]), memory.for_vgpus_bytes, memory.context_bytes, broker_.kept_share(),
+                    std::move(priorities)});
   }
   gpus_ = std::make_shared<const std::vector<ShownGpu>>(std::move(gpus));
   return gpus_;

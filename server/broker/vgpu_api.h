@@ -37,6 +37,9 @@ enum class CallCode : uint32_t {
   kUnavailable = 14,        // too much at once
 };
 
+// The only one that there is: programs of several vGPUs are in processes of their own, and one vGPU has the GPU at a time.
+inline constexpr std::string_view kIsolation = "strict";
+
 // What a vGPU is to be. What is not there stays as it is, or is the default of a new one.
 struct VgpuFields {
   std::optional<std::string> gpu{};        // as FindGpu() takes it; only of a new one. Default 0
@@ -44,6 +47,7 @@ struct VgpuFields {
   std::optional<double> limit{};           // default 1
   std::optional<uint64_t> memory_bytes{};  // 0: no limit; default: as much of the GPU's as `request` is of its time
   std::optional<std::string> priority{}, overrun{};
+  std::optional<std::string> isolation{};            // kIsolation
   std::optional<uint32_t> max_sessions{};            // that are in it at a time; 0: no limit, the default
   std::optional<uint32_t> processes{};               // whose contexts have room beside the memory; default 1
   std::optional<std::vector<std::string>> owners{};  // default: all who may use the server
@@ -87,6 +91,7 @@ struct ShownGpu {
   uint64_t memory_for_vgpus_bytes = 0;
   uint64_t context_bytes = 0;
   double kept_share = 0;
+  std::vector<std::string> priorities{};  // that its policy tells apart
 
   friend bool operator==(const ShownGpu&, const ShownGpu&) = default;
 };

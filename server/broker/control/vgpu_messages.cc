@@ -12,6 +12,7 @@ VgpuFields FieldsOf(const control::v1::VgpuSpec& spec) {
   if (spec.has_limit()) fields.limit = spec.limit();
   if (spec.has_memory_bytes()) fields.memory_bytes = spec.memory_bytes();
   if (spec.has_priority()) fields.priority = spec.priority();
+  if (spec.has_isolation()) fields.isolation = spec.isolation();
   if (spec.has_overrun()) fields.overrun = spec.overrun();
   if (spec.has_max_sessions()) fields.max_sessions = spec.max_sessions();
   if (spec.has_processes()) fields.processes = spec.processes();
@@ -35,6 +36,7 @@ void FillInOne(const ShownVgpu& shown, control::v1::Vgpu* message) {
   spec->set_limit(vgpu.spec.limit);
   spec->set_memory_bytes(vgpu.spec.memory_bytes);
   spec->set_priority(std::string(PriorityName(vgpu.spec.priority)));
+  spec->set_isolation(std::string(kIsolation));
   spec->set_overrun(std::string(OverrunName(vgpu.spec.overrun)));
   spec->set_max_sessions(vgpu.spec.max_sessions);
   spec->set_processes(vgpu.spec.processes);
@@ -111,6 +113,8 @@ void FillIn(const VgpuAnswer& answer, control::v1::VgpuList* message) {
     shown->set_memory_for_vgpus_bytes(gpu.memory_for_vgpus_bytes);
     shown->set_context_bytes(gpu.context_bytes);
     shown->set_kept_share(gpu.kept_share);
+    shown->add_isolations(std::string(kIsolation));
+    for (const std::string& priority : gpu.priorities) shown->add_priorities(priority);
   }
 }
 

@@ -53,9 +53,9 @@ TEST(JobOptions, WaitsHaveUnits) {
 }
 
 TEST(JobOptions, TheWordsOfAnotherProgramSayTheSame) {
-  const JobOptions asked =
-      Parsed({"--placer", "unix:/p", "--gpus", "2", "--gpu-share", "0.3:0.7", "--gpu-mem", "3G", "--gpu-model",
-              "NVIDIA H100,NVIDIA A100", "--same-server", "--wait", "250ms", "--processes", "7"});
+  const JobOptions asked = Parsed({"--placer", "unix:/p", "--gpus", "2", "--gpu-share", "0.3:0.7", "--gpu-mem", "3G",
+                                   "--gpu-model", "NVIDIA H100,NVIDIA A100", "--same-server", "--wait", "250ms", "--processes",
+                                   "7", "--isolation", "packed", "--priority", "best-effort"});
   const JobOptions same = Parsed(JobArguments(asked));
   EXPECT_EQ(same.placer, "unix:/p");
   EXPECT_EQ(same.gpus, 2U);
@@ -66,6 +66,8 @@ TEST(JobOptions, TheWordsOfAnotherProgramSayTheSame) {
   EXPECT_TRUE(same.same_server);
   EXPECT_EQ(same.wait_ms, 250);
   EXPECT_EQ(same.processes, 7U);
+  EXPECT_EQ(same.isolation, "packed");
+  EXPECT_EQ(same.priority, "best-effort");
   EXPECT_TRUE(same.asks());
   EXPECT_TRUE(JobArguments(Parsed({})).empty());
   EXPECT_FALSE(Parsed({"--placer", "unix:/p"}).asks());
@@ -77,6 +79,8 @@ TEST(JobOptions, WhatIsWrongNamesItsOptionAndItsForm) {
                                       {"--gpu-mem", "20"},
                                       {"--wait", "soon"},
                                       {"--gpus", "0"},
+                                      {"--isolation", "none"},
+                                      {"--priority", "high"},
                                       {"--processes", "0"},
                                       {"--processes", "1025"},
                                       {"--gpu-model", "H\xff"},

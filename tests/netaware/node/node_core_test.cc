@@ -32,6 +32,8 @@ TEST_F(NodeCoreTest, AGrantIsHeldConfirmedAndReleased) {
                                               .request = 0.25,
                                               .limit = 0.5,
                                               .memory_bytes = 1 << 30,
+                                              .processes = 2,
+                                              .isolation = "strict",
                                               .priority = "normal",
                                               .owner = "name:alice"}));
   Give(Order(2, Kind::kConfirm, 0xa1));

@@ -41,7 +41,8 @@ class NodeTest : public ::testing::Test, protected NodeOut {
                   .holder = "name:alice",
                   .epoch = epoch,
                   .issued_ms = kPlacer,
-                  .expires_ms = kPlacer + 600'000};
+                  .expires_ms = kPlacer + 600'000,
+                  .processes = 2};
     ticket.grant.fill(std::byte{grant});
     ticket.vgpus = {TicketVgpu{.request = 250'000, .limit = 500'000, .memory_bytes = 1 << 30}, TicketVgpu{.request = 100'000}};
     ticket.vgpus[0].gpu.fill(std::byte{1});

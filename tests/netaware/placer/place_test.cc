@@ -118,6 +118,19 @@ TEST_F(PlaceTest, WhatNoEmptyPoolHasIsRefusedForGood) {
   }
 }
 
+TEST_F(PlaceTest, WhatServersDoNotHaveIsRefusedForGoodWithWhatTheyHave) {
+  Join("a", 1);
+  PoolServer other = SomeServer("b", 1);
+  other.gpus[0].priorities = {"protected", "normal", "best-effort"};
+  ASSERT_TRUE(pool.Join(other, 0).ok());
+  EXPECT_EQ(Of({.priority = "protected"}).parts[0].server, "b");
+  EXPECT_EQ(Of({.gpus = 2, .priority = "protected"}).reason,
+            "2 GPUs wanted, 1 of the pool's 2 fit; 1 without priority protected: there is normal");
+  const Placement packed = Of({.isolation = "packed"});
+  EXPECT_EQ(packed.outcome, Outcome::kNever);
+  EXPECT_EQ(packed.reason, "1 GPU wanted, 0 of the pool's 2 fit; 2 without isolation packed: there is strict");
+}
+
 TEST_F(PlaceTest, AJobHasEightServersAndEightGpusOfEachAtMost) {
   Join("large", 10);
   EXPECT_EQ(Of({.gpus = 9}).reason, "9 GPUs wanted, 10 of the pool's 10 fit; a job has 8 of a server and 8 servers at most");

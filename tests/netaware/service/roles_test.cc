@@ -35,6 +35,16 @@ TEST(Roles, AUserHasTheNameThatHeIsGivenAndItsRole) {
   EXPECT_EQ(roles->RoleOf("uid:9"), Role::kNobody);
 }
 
+TEST(Roles, ToBeProtectedIsARightOfItsOwn) {
+  Result<Roles> roles = Roles::Parse(
+      "[users]\n\"uid:7\" = \"name:alice\"\n[roles]\n\"name:root\" = \"admin\"\n"
+      "[rights]\n\"name:alice\" = [\"protected\"]\n\"uid:8\" = ['protected']\n\"name:bob\" = []\n",
+      "f");
+  ASSERT_TRUE(roles.ok()) << roles.status().message();
+  for (const char* with : {"name:alice", "uid:7", "uid:8", "name:root"}) EXPECT_TRUE(roles->MayBeProtected(with)) << with;
+  for (const char* without : {"name:bob", "uid:9"}) EXPECT_FALSE(roles->MayBeProtected(without)) << without;
+}
+
 TEST(Roles, WhatIsWrongNamesFileAndLine) {
   for (const auto& [text, line] : {std::pair("[roles]\n\"name:a\" = \"king\"\n", "f, line 2"),
                                    {"[roles]\n\"name:a\" = 3\n", "f, line 2"},
@@ -45,6 +55,9 @@ TEST(Roles, WhatIsWrongNamesFileAndLine) {
                                    {"[users]\n\"name:a\" = \"name:b\"\n", "f, line 2"},
                                    {"[users]\n\"uid:1\" = 3\n", "f, line 2"},
                                    {"users = 3\n", "f, line 1"},
+                                   {"[rights]\n\"name:a\" = \"protected\"\n", "f, line 2"},
+                                   {"[rights]\n\"name:a\" = [\"king\"]\n", "f, line 2"},
+                                   {"[rights]\nothers = [\"protected\"]\n", "f, line 2"},
                                    {"[quotas]\na = 1\n", "f, line 1"},
                                    {"[roles]\nothers = \"admin\"\n", "f, line 2"},
                                    {"[roles\n", "f, line 1"},

@@ -12,8 +12,14 @@ namespace {
 PlacedGrant Sample() {
   PlacedGrant grant;
   grant.ask = {.id = {std::byte{7}}, .holder = "name:alice", .limit = 700'000, .wait_ms = 5};
-  grant.ask.wish = {
-      .gpus = 2, .share = 300'000, .memory_bytes = 1 << 30, .processes = 3, .models = {"H100", "A100"}, .same_server = true};
+  grant.ask.wish = {.gpus = 2,
+                    .share = 300'000,
+                    .memory_bytes = 1 << 30,
+                    .processes = 3,
+                    .models = {"H100", "A100"},
+                    .same_server = true,
+                    .isolation = "packed",
+                    .priority = "protected"};
   grant.request_id = "r";
   grant.parts = {{.server = "gpu7", .gpus = {{"GPU-1", "H100", 3, 1 << 30}, {"GPU-2", "H100", 0, 5}}}, {.server = "gpu8"}};
   return grant;

@@ -75,6 +75,11 @@ TEST(VgpuApi, AListSaysWhatVgpusCanHaveOfEachGpu) {
   EXPECT_EQ((*gpus)[1].context_bytes, served.server.broker().memory(1).context_bytes);
   EXPECT_GT((*gpus)[1].memory_for_vgpus_bytes, 0u);
   EXPECT_DOUBLE_EQ((*gpus)[1].kept_share, 0.01);
+  EXPECT_THAT((*gpus)[1].priorities, ElementsAre("protected", "normal"));
+  Served told({.policies = {{"", "fixed"}, {"1", "priority"}}}, 2);
+  const GpuList by_policy = told.api.Do({.kind = Kind::kList, .holder = kUser}, 0).gpus;
+  EXPECT_THAT((*by_policy)[0].priorities, ElementsAre("normal"));
+  EXPECT_THAT((*by_policy)[1].priorities, ElementsAre("protected", "normal", "best-effort"));
   Served alone({.has_default = false});
   EXPECT_EQ(alone.api.Do({.kind = Kind::kList, .holder = kUser}, 0).gpus->front().kept_share, 0);
 }

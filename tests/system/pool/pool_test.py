@@ -108,6 +108,9 @@ class OneServer(unittest.TestCase):
         for words, code, part in ((["--gpus", "3"], 81, "2 of the pool's 2 fit"),
                                   (["--gpu-mem", "100G"], 81, "100 GiB is wanted"),
                                   (["--gpu-model", "NVIDIA H900"], 81, "2 of another model"),
+                                  (["--isolation", "packed"], 81, "2 without isolation packed: there is strict"),
+                                  (["--priority", "best-effort"], 81, "2 without priority best-effort: there is normal, protected"),
+                                  (["--priority", "high"], 2, "there is protected, normal, best-effort"),
                                   (["--gpu-share", "0"], 2, "--gpu-share"),
                                   (["--gpu-share", "0.5:0.25"], 2, "--gpu-share"),
                                   (["--gpu-mem", "20"], 2, "with its unit"),
@@ -337,6 +340,9 @@ class ByTls(unittest.TestCase):
             done = self.run_as(who, "--gpu-share", "0.5", "--", "true")
             self.assertEqual(done.returncode, 73, done.stderr)
             self.assertIn("name:mallory may not do this", done.stderr)
+        done = self.run_as("alice", "--priority", "protected", "--", "true")
+        self.assertEqual(done.returncode, 73, done.stderr)
+        self.assertIn("name:alice may not ask for --priority protected: ask for normal", done.stderr)
         # A ticket is nothing in another's hand.
         kept = os.path.join(self.directory.name, "kept")
         job = subprocess.Popen([TESSERA, "run", *self.keys.options("client", "alice"), "--gpu-share", "0.5", "--", "sh", "-c",
