@@ -79,6 +79,18 @@ std::string MemoryOf(const nlohmann::json& gpu) {
                      Bytes(gpu, "free_memory_bytes"));
 }
 
+// Where in its host.
+std::string PlaceOf(const nlohmann::json& gpu) {
+  const auto pci = gpu.at("pci").get<std::string>();
+  std::string text = pci.empty() ? "" : "PCIe " + pci;
+  const auto add = [&](const char* what, const nlohmann::json& number) {
+    if (!number.is_null()) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", what, number.get<uint32_t>());
+  };
+  add("NUMA node", gpu.at("numa"));
+  add("PCIe switches of GPU", gpu.at("pci_group"));
+  return text;
+}
+
 std::string GrantLines(const nlohmann::json& gpu, const char* indent) {
   std::string text;
   for (const auto& grant : gpu.at("grants")) {
@@ -134,9 +146,11 @@ std::string ServerText(const nlohmann::json& server) {
                      Field("connection", away.empty() ? "joined" : away) +
                      Field("cordon", server.at("cordon_text").get<std::string>());
   for (const auto& gpu : server.at("gpus")) {
-    text += fmt::format("GPU {}  {}, {}\n  time: {}\n  memory: {}\n", gpu.at("gpu").get<int>(),
-                        gpu.at("model").get<std::string>(), gpu.at("uuid").get<std::string>(), ShareOf(gpu), MemoryOf(gpu)) +
-            GrantLines(gpu, "  ");
+    const std::string place = PlaceOf(gpu);
+    text +=
+        fmt::format("GPU {}  {}, {}{}\n  time: {}\n  memory: {}\n", gpu.at("gpu").get<int>(), gpu.at("model").get<std::string>(),
+                    gpu.at("uuid").get<std::string>(), place.empty() ? "" : ", " + place, ShareOf(gpu), MemoryOf(gpu)) +
+        GrantLines(gpu, "  ");
   }
   return text;
 }
@@ -148,7 +162,8 @@ std::string GpuText(const nlohmann::json& gpu) {
          Field("state", problem.empty() ? "offered" : "not offered: " + problem) + Field("time", ShareOf(gpu)) +
          Field("memory", fmt::format("{}; {} in all, {} for a context", MemoryOf(gpu), Bytes(gpu, "memory_bytes"),
                                      Bytes(gpu, "context_bytes"))) +
-         Field("isolation", Words(gpu.at("isolations"))) + Field("priority", Words(gpu.at("priorities"))) + GrantLines(gpu, "  ");
+         Field("place", PlaceOf(gpu)) + Field("isolation", Words(gpu.at("isolations"))) +
+         Field("priority", Words(gpu.at("priorities"))) + GrantLines(gpu, "  ");
 }
 
 std::string GrantText(const GrantState& grant) {

@@ -154,7 +154,10 @@ nlohmann::json GpusAsJson(const ServerList& list) {
                       {"free_memory_bytes", FreeBytes(gpu)},
                       {"context_bytes", gpu.context_bytes()},
                       {"isolations", ListOf(gpu.isolations())},
-                      {"priorities", ListOf(gpu.priorities())}});
+                      {"priorities", ListOf(gpu.priorities())},
+                      {"pci", Printable(gpu.pci())},
+                      {"numa", gpu.has_numa() ? nlohmann::json(gpu.numa()) : nlohmann::json()},
+                      {"pci_group", gpu.has_pci_group() ? nlohmann::json(gpu.pci_group()) : nlohmann::json()}});
     }
   }
   return {{"gpus", std::move(gpus)}};
@@ -195,14 +198,16 @@ std::string ServersText(const ServerList& list, bool wide) { return TableText(Se
 std::vector<std::vector<std::string>> GpusRows(const ServerList& list, bool wide) {
   std::vector<std::vector<std::string>> rows = {{"SERVER", "GPU", "MODEL", "SHARE GRANTED", "SHARE OTHERS", "SHARE FREE",
                                                  "MEMORY GRANTED", "MEMORY OTHERS", "MEMORY FREE"}};
-  if (wide) rows[0].insert(rows[0].end(), {"CONTEXT", "UUID"});
+  if (wide) rows[0].insert(rows[0].end(), {"CONTEXT", "PCIE", "NUMA", "UUID"});
   for (const ServerState& server : list.servers()) {
     for (int i = 0; i < server.gpus_size(); ++i) {
       const PoolGpuState& gpu = server.gpus(i);
       rows.push_back({Printable(server.server()), std::to_string(i), Printable(gpu.model()), ShareText(gpu.granted_share()),
                       ShareText(gpu.others_share()), ShareText(FreeShare(gpu)), BytesText(gpu.granted_memory_bytes()),
                       BytesText(gpu.others_memory_bytes()), BytesText(FreeBytes(gpu))});
-      if (wide) rows.back().insert(rows.back().end(), {BytesText(gpu.context_bytes()), Printable(gpu.uuid())});
+      if (!wide) continue;
+      rows.back().insert(rows.back().end(), {BytesText(gpu.context_bytes()), gpu.pci().empty() ? "-" : Printable(gpu.pci()),
+                                             gpu.has_numa() ? std::to_string(gpu.numa()) : "-", Printable(gpu.uuid())});
     }
   }
   return rows;

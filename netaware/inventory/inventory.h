@@ -36,6 +36,9 @@ struct PoolGpu {
   GpuAmount all{};      // that vGPUs may have together, as the server admits them
   uint64_t context_bytes = 0;
   std::vector<std::string> isolations{"strict"}, priorities{"normal"};  // that its server has for it
+  std::string pci{};                                                    // as "0000:02:00.0"; empty: not known
+  std::optional<uint32_t> numa{};                                       // the nearest NUMA node of its host; nothing: not known
+  std::optional<uint32_t> pci_group{};  // GPUs of the server with the same one share PCIe switches; nothing: not known
 };
 
 struct PoolServer {

@@ -12,6 +12,7 @@
 #include "generated/spec_hash.h"
 #include "netaware/node/node_messages.h"
 #include "netaware/node/patience.h"
+#include "netaware/node/server_devices.h"
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 #include "protocol/base/mutex.h"
@@ -91,6 +92,21 @@ std::shared_ptr<OneCall<Request>> MakeCall(Request request) {
   return call;
 }
 
+// How each device is connected to the others; nothing where a server has no NVML to say it.
+std::vector<std::vector<ServerReport::Value>> LinksOf(const std::string& server_path, size_t devices) {
+  std::vector<std::vector<ServerReport::Value>> links(devices);
+  for (uint32_t device = 0; devices > 1 && device < devices; ++device) {
+    ServerQuery query;
+    query.spec_hash = kSpecHash;
+    query.ask = ServerQuery::Ask::kLinks;
+    query.device = device;
+    Result<ServerReport> report = QueryServer(server_path, query, MonotonicNs() + kQueryTimeoutNs);
+    if (!report.ok()) break;
+    if (device < report->readings.size()) links[device] = std::move(report->readings[device]);
+  }
+  return links;
+}
+
 }  // namespace
 
 void BrokerLine::Start() {
@@ -120,13 +136,12 @@ Status BrokerLine::Follow(bool* was_there) {
   RETURN_IF_ERROR(CheckPeerVersion("server", report->wire_version, report->spec_hash, kSpecHash));
   Result<DeviceSnapshot> snapshot = DeviceSnapshot::Decode(report->snapshot);
   if (!snapshot.ok()) return snapshot.status();
-  std::map<std::string, std::string> models;
-  for (const DeviceSnapshot::Device& device : snapshot->devices) models[device.UuidText()] = Printable(device.name);
+  std::map<std::string, ServerDevice> devices = DevicesOf(*snapshot, LinksOf(server_path_, snapshot->devices.size()));
 
   const std::shared_ptr<Stub> stub = control::v1::VgpuService::NewStub(connection->channel);
-  queue_.Push([this, stub, models = std::move(models)] {
+  queue_.Push([this, stub, devices = std::move(devices)] {
     stub_ = stub;
-    listener_.described(models);
+    listener_.described(devices);
   });
   std::atomic<bool> seen = false;
   Watcher watcher([&](const VgpuList& list) {

@@ -26,7 +26,7 @@ class BrokerLine {
   static constexpr int kAnswerS = 5;  // for a call
 
   struct Listener {
-    std::function<void(std::map<std::string, std::string>)> described;  // models by UUID, before the first list
+    std::function<void(std::map<std::string, ServerDevice>)> described;  // by UUID, before the first list
     std::function<void(ServerVgpus)> list;
     std::function<void(const std::string& vgpu, const Status&)> done;  // as GrantVgpus::CallDone() takes it
     std::function<void()> lost;

@@ -25,6 +25,13 @@ void FillIn(const NodeBeat& beat, control::v1::Beat* message) {
   }
 }
 
+void FillIn(const ServerDevice& device, control::v1::NodeGpu* message) {
+  message->set_model(device.model);
+  message->set_pci(device.pci);
+  if (device.numa) message->set_numa(*device.numa);
+  if (device.pci_group) message->set_pci_group(*device.pci_group);
+}
+
 }  // namespace
 
 ServerVgpus VgpusOf(const control::v1::VgpuList& list) {
@@ -108,7 +115,7 @@ control::v1::FromNode RegistrationOf(const NodeServer& server, const std::vector
   for (const ServerGpu& gpu : gpus) {
     control::v1::NodeGpu* const of_gpu = registration->add_gpus();
     of_gpu->set_uuid(gpu.uuid);
-    if (const auto model = server.models.find(gpu.uuid); model != server.models.end()) of_gpu->set_model(model->second);
+    if (const auto device = server.devices.find(gpu.uuid); device != server.devices.end()) FillIn(device->second, of_gpu);
     of_gpu->set_memory_bytes(gpu.memory_bytes);
     of_gpu->set_context_bytes(gpu.context_bytes);
     for (const std::string& isolation : gpu.isolations) of_gpu->add_isolations(isolation);

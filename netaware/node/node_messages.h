@@ -15,7 +15,7 @@ namespace tessera {
 struct NodeServer {
   std::string server{};  // the host id
   std::vector<std::string> addresses{};
-  std::map<std::string, std::string> models{};  // by GPU's UUID
+  std::map<std::string, ServerDevice> devices{};  // by GPU's UUID
 };
 
 ServerVgpus VgpusOf(const control::v1::VgpuList& list);

@@ -51,7 +51,7 @@ class Node : public NodeOut {
         notice_(notice),
         server_{options.host_id, options.addresses, {}},
         broker_(options.control, options.server_path, queue,
-                {.described = [this](auto models) { server_.models = std::move(models); },
+                {.described = [this](auto devices) { server_.devices = std::move(devices); },
                  .list =
                      [this](ServerVgpus list) {
                        core_->TakeList(std::move(list));
@@ -106,7 +106,7 @@ class Node : public NodeOut {
     const std::vector<ServerGpu>& gpus = core_->list()->gpus;
     if (gpus.empty()) return;
     for (const ServerGpu& gpu : gpus) {
-      if (!server_.models.contains(gpu.uuid)) LogWarning("the server does not say what its GPU {} is", gpu.uuid);
+      if (!server_.devices.contains(gpu.uuid)) LogWarning("the server does not say what its GPU {} is", gpu.uuid);
     }
     if (registered_ != gpus) placer_.End("the server's GPUs are others now");
     placer_.Start();

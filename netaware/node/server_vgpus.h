@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,16 @@ struct ServerVgpus {
   std::vector<ServerGpu> gpus{};  // in the server's order
 
   friend bool operator==(const ServerVgpus&, const ServerVgpus&) = default;
+};
+
+// What a GPU is, and where in its host.
+struct ServerDevice {
+  std::string model{};
+  std::string pci{};                    // "0000:02:00.0"; empty: not known
+  std::optional<uint32_t> numa{};       // the nearest node; nothing: not known
+  std::optional<uint32_t> pci_group{};  // that of the server's GPUs that reach it without a host bridge; nothing: not known
+
+  friend bool operator==(const ServerDevice&, const ServerDevice&) = default;
 };
 
 struct WantedVgpu {

@@ -3,6 +3,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -16,23 +20,85 @@ struct Fitting {
   uint32_t gpu;
   uint64_t memory_bytes;
   GpuAmount left;
+  std::optional<uint32_t> numa, pci_group;
 
-  auto Order() const { return std::tuple(left.share, left.memory_bytes, gpu); }
+  auto Worth() const { return std::tuple(left.share, left.memory_bytes); }
+  auto Order() const { return std::tuple(Worth(), gpu); }
 };
+
+// Where GPUs are, from the largest place to the smallest: the NUMA node, the PCIe switches.
+using Level = std::optional<uint32_t> Fitting::*;
+constexpr Level kLevels[] = {&Fitting::numa, &Fitting::pci_group};
+
+// `count` of GPUs that are equally good: in few places, those where `chosen` are already before others.
+void TakeTogether(const std::vector<Fitting>& from, size_t count, std::span<const Level> levels, std::vector<Fitting>* chosen) {
+  if (levels.empty()) {
+    chosen->insert(chosen->end(), from.begin(), from.begin() + static_cast<ptrdiff_t>(count));
+    return;
+  }
+  const Level level = levels.front();
+  std::map<std::optional<uint32_t>, std::vector<Fitting>> groups;
+  for (const Fitting& gpu : from) groups[gpu.*level].push_back(gpu);
+  while (count > 0) {
+    // The one with just as many as are missing, else the one with most.
+    const auto order = [&](const auto& group) {
+      const auto is_there = [&](const Fitting& gpu) { return gpu.*level == group.first; };
+      const bool is_new = std::none_of(chosen->begin(), chosen->end(), is_there);
+      const size_t size = group.second.size();
+      return std::tuple(is_new, size < count, size < count ? count - size : size - count, group.second.front().gpu);
+    };
+    const auto best =
+        std::min_element(groups.begin(), groups.end(), [&](const auto& a, const auto& b) { return order(a) < order(b); });
+    const size_t taken = std::min(count, best->second.size());
+    TakeTogether(best->second, taken, levels.subspan(1), chosen);
+    count -= taken;
+    groups.erase(best);
+  }
+}
+
 struct Candidate {
   std::string_view server;
   std::vector<Fitting> gpus;  // the best first
 
-  // Of its `count` best: how much would be left.
-  auto Order(size_t count) const {
-    uint64_t share = 0, memory_bytes = 0;
+  size_t size() const { return std::min(gpus.size(), Placement::kGpusOfPartMax); }
+  // Its `count` best; of those that are equally good, such as are near one another.
+  std::vector<Fitting> Best(size_t count) const {
+    if (count < 2) return {gpus.begin(), gpus.begin() + static_cast<ptrdiff_t>(count)};
+    const auto worth = gpus[count - 1].Worth();
+    const auto first = std::find_if(gpus.begin(), gpus.end(), [&](const Fitting& gpu) { return gpu.Worth() == worth; });
+    const auto end = std::find_if(first, gpus.end(), [&](const Fitting& gpu) { return gpu.Worth() != worth; });
+    std::vector<Fitting> best(gpus.begin(), first);
+    TakeTogether({first, end}, count - best.size(), kLevels, &best);
+    return best;
+  }
+  // Of its `count` best: how much would be left. Those that are equally good leave as much.
+  std::pair<uint64_t, uint64_t> Left(size_t count) const {
+    std::pair<uint64_t, uint64_t> left{0, 0};
     for (size_t i = 0; i < count; ++i) {
-      share += gpus[i].left.share;
-      memory_bytes += gpus[i].left.memory_bytes;
+      left.first += gpus[i].left.share;
+      left.second += gpus[i].left.memory_bytes;
     }
-    return std::tuple(share, memory_bytes, server);
+    return left;
+  }
+  // In how many NUMA nodes they are, and on how many PCIe switches.
+  std::pair<size_t, size_t> Places(size_t count) const {
+    std::set<std::optional<uint32_t>> nodes, switches;
+    for (const Fitting& gpu : Best(count)) {
+      nodes.insert(gpu.numa);
+      switches.insert(gpu.pci_group);
+    }
+    return {nodes.size(), switches.size()};
   }
 };
+
+bool IsBetter(const Candidate& a, const Candidate& b, size_t count) {
+  if (const auto left = a.Left(count), other = b.Left(count); left != other) return left < other;
+  // Nearly all jobs have one GPU, and pools many servers that are equally good for them.
+  if (count > 1) {
+    if (const auto places = a.Places(count), other = b.Places(count); places != other) return places < other;
+  }
+  return a.server < b.server;
+}
 
 std::vector<Candidate> CandidatesOf(const Inventory& pool, const Wish& wish, const FilterView& view, Refusals* refusals) {
   std::vector<Candidate> candidates;
@@ -44,11 +110,12 @@ std::vector<Candidate> CandidatesOf(const Inventory& pool, const Wish& wish, con
       if (refusals->Refuse(wish, view.NotOffered(id, server, wish), gpu, wanted, view)) continue;
       candidate.gpus.push_back({number,
                                 wanted.memory_bytes - ContextsOf(gpu.is, wish.processes),
-                                {free.share - wanted.share, free.memory_bytes - wanted.memory_bytes}});
+                                {free.share - wanted.share, free.memory_bytes - wanted.memory_bytes},
+                                gpu.is.numa,
+                                gpu.is.pci_group});
     }
     std::sort(candidate.gpus.begin(), candidate.gpus.end(),
               [](const Fitting& a, const Fitting& b) { return a.Order() < b.Order(); });
-    if (candidate.gpus.size() > Placement::kGpusOfPartMax) candidate.gpus.resize(Placement::kGpusOfPartMax);
     if (!candidate.gpus.empty()) candidates.push_back(std::move(candidate));
   }
   return candidates;
@@ -56,7 +123,7 @@ std::vector<Candidate> CandidatesOf(const Inventory& pool, const Wish& wish, con
 
 ChosenPart PartOf(const Candidate& candidate, size_t count) {
   ChosenPart part{.server = std::string(candidate.server), .gpus = {}};
-  for (size_t i = 0; i < count; ++i) part.gpus.push_back({candidate.gpus[i].gpu, candidate.gpus[i].memory_bytes});
+  for (const Fitting& gpu : candidate.Best(count)) part.gpus.push_back({gpu.gpu, gpu.memory_bytes});
   std::sort(part.gpus.begin(), part.gpus.end(), [](const ChosenGpu& a, const ChosenGpu& b) { return a.gpu < b.gpu; });
   return part;
 }
@@ -64,9 +131,11 @@ ChosenPart PartOf(const Candidate& candidate, size_t count) {
 // The best candidate that has `count`: fewest more than that if `tightly`, then least left.
 std::vector<Candidate>::iterator BestWith(std::vector<Candidate>& candidates, size_t count, bool tightly) {
   auto best = candidates.end();
-  const auto order = [&](const Candidate& one) { return std::tuple(tightly ? one.gpus.size() - count : 0, one.Order(count)); };
   for (auto one = candidates.begin(); one != candidates.end(); ++one) {
-    if (one->gpus.size() >= count && (best == candidates.end() || order(*one) < order(*best))) best = one;
+    if (one->size() < count) continue;
+    const bool is_first = best == candidates.end();
+    const bool is_tighter = !is_first && tightly && one->size() != best->size();
+    if (is_first || (is_tighter ? one->size() < best->size() : IsBetter(*one, *best, count))) best = one;
   }
   return best;
 }
@@ -82,10 +151,10 @@ std::vector<ChosenPart> Choose(std::vector<Candidate> candidates, const Wish& wi
       if (wish.same_server) return {};
       next = std::max_element(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
         // Of those with equally many the one with the least left, so it must come out as the largest.
-        return a.gpus.size() != b.gpus.size() ? a.gpus.size() < b.gpus.size() : b.Order(b.gpus.size()) < a.Order(a.gpus.size());
+        return a.size() != b.size() ? a.size() < b.size() : IsBetter(b, a, a.size());
       });
     }
-    const size_t count = std::min(missing, next->gpus.size());
+    const size_t count = std::min(missing, next->size());
     parts.push_back(PartOf(*next, count));
     missing -= count;
     candidates.erase(next);

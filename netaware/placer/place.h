@@ -4,7 +4,9 @@
 //
 // A GPU that fits is better the less of its time is left behind it, then the less of its memory; then the server's id and the
 // GPU's number decide, so that equal pools give equal answers. All GPUs come from one server where one has them all. Else from as
-// few as possible: those with the most that fit, and for the rest the one that has the fewest more than it needs.
+// few as possible: those with the most that fit, and for the rest the one that has the fewest more than it needs. Several of a
+// server that are equally good are of one NUMA node where that can be, and there of the same PCIe switches; so are servers
+// compared whose GPUs are equally good. Where a GPU is that does not say it, is a place of its own, the same for all such.
 //
 // Pure; any thread.
 #pragma once

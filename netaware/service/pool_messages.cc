@@ -202,6 +202,9 @@ control::v1::ServerList ServersOf(const PlacerCore& core, int64_t now_ms) {
       one.set_others_memory_bytes(gpu.others.memory_bytes);
       one.set_memory_bytes(gpu.is.all.memory_bytes);
       one.set_context_bytes(gpu.is.context_bytes);
+      one.set_pci(gpu.is.pci);
+      if (gpu.is.numa) one.set_numa(*gpu.is.numa);
+      if (gpu.is.pci_group) one.set_pci_group(*gpu.is.pci_group);
       for (const std::string& isolation : gpu.is.isolations) one.add_isolations(isolation);
       for (const std::string& priority : gpu.is.priorities) one.add_priorities(priority);
     }
@@ -229,8 +232,14 @@ Result<JoiningNode> NodeOf(const control::v1::Registration& registration) {
                                 .model = gpu.model(),
                                 .all = {kWholeShare, gpu.memory_bytes()},
                                 .context_bytes = gpu.context_bytes()});
-    RETURN_IF_ERROR(TakeWords("isolations", gpu.isolations(), &node.server.gpus.back().isolations));
-    RETURN_IF_ERROR(TakeWords("priorities", gpu.priorities(), &node.server.gpus.back().priorities));
+    PoolGpu& taken = node.server.gpus.back();
+    if (gpu.pci().size() > kWordBytesMax || Printable(gpu.pci()) != gpu.pci())
+      return Wrong(fmt::format("a GPU's place on PCIe has {} characters at most that can be printed", kWordBytesMax));
+    taken.pci = gpu.pci();
+    if (gpu.has_numa()) taken.numa = gpu.numa();
+    if (gpu.has_pci_group()) taken.pci_group = gpu.pci_group();
+    RETURN_IF_ERROR(TakeWords("isolations", gpu.isolations(), &taken.isolations));
+    RETURN_IF_ERROR(TakeWords("priorities", gpu.priorities(), &taken.priorities));
   }
   Result<NodeState> state = NodeStateOf(registration.state(), node.server.gpus.size());
   if (!state.ok()) return state.status();

@@ -1,5 +1,6 @@
 #include "netaware/service/pool_server.h"
 
+#include <optional>
 #include <span>
 
 #include "protocol/wire/decoder.h"
@@ -18,6 +19,17 @@ constexpr size_t kWordsMax = 8;
 void Put(Encoder& out, const std::vector<std::string>& words) {
   out.Pod(static_cast<uint32_t>(words.size()));
   for (const std::string& word : words) out.String(word);
+}
+
+void Put(Encoder& out, const std::optional<uint32_t>& number) {
+  out.Pod(static_cast<uint8_t>(number.has_value()));
+  out.Pod(number.value_or(0));
+}
+
+std::optional<uint32_t> NumberFrom(Decoder& in) {
+  const bool is_there = in.Pod<uint8_t>() != 0;
+  const auto number = in.Pod<uint32_t>();
+  return is_there ? std::optional(number) : std::nullopt;
 }
 
 std::vector<std::string> WordsFrom(Decoder& in) {
@@ -63,6 +75,9 @@ std::string StoredServer(const PoolServer& server, const std::string& host, cons
     out.Pod(gpu.context_bytes);
     Put(out, gpu.isolations);
     Put(out, gpu.priorities);
+    out.String(gpu.pci);
+    Put(out, gpu.numa);
+    Put(out, gpu.pci_group);
   }
   if (cordon != nullptr) Put(out, *cordon);
   return {reinterpret_cast<const char*>(out.bytes().data()), out.bytes().size()};
@@ -88,6 +103,9 @@ Result<KeptServer> ReadServer(std::string_view value) {
     if (form < kPlain) continue;
     gpu.isolations = WordsFrom(in);
     gpu.priorities = WordsFrom(in);
+    gpu.pci = in.String(kTextBytesMax);
+    gpu.numa = NumberFrom(in);
+    gpu.pci_group = NumberFrom(in);
   }
   if (form == kCordoned || form == kFirstCordoned) kept.cordon = CordonFrom(in);
   if (!in.AtEnd() || server.id.empty()) return Status(StatusCode::kProtocolViolation, "a server that was kept is damaged");

@@ -70,6 +70,12 @@ std::string DeviceSnapshot::Device::UuidText() const {
   return text;
 }
 
+int32_t DeviceSnapshot::Device::HostNuma() const {
+  constexpr size_t kAttribute = 134;  // CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID
+  if (attributes.size() <= kAttribute || attributes[kAttribute].result != 0) return -1;
+  return std::max(attributes[kAttribute].value, -1);
+}
+
 DeviceSnapshot DeviceSnapshot::Only(std::span<const uint32_t> numbers) const {
   DeviceSnapshot some;
   some.driver_version = driver_version;

@@ -47,6 +47,8 @@ struct DeviceSnapshot {
 
     // The UUID as NVIDIA's tools write it: "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx".
     std::string UuidText() const;
+    // The NUMA node of the host that is nearest to it; -1: it has not said.
+    int32_t HostNuma() const;
   };
 
   int32_t driver_version = 0;  // cuDriverGetVersion

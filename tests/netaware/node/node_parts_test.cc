@@ -11,6 +11,7 @@
 #include "netaware/node/host_id.h"
 #include "netaware/node/node_queue.h"
 #include "netaware/node/patience.h"
+#include "netaware/node/server_devices.h"
 #include "protocol/base/clock.h"
 #include "protocol/channel/unix_socket.h"
 
@@ -32,6 +33,37 @@ TEST(HostId, IsTheSameForAServerAndAnotherForEachOther) {
   EXPECT_FALSE(IsHostId(""));
   EXPECT_FALSE(IsHostId(std::string(64, 'x')));
   EXPECT_FALSE(IsHostId("a\nb"));
+}
+
+TEST(ServerDevices, SayWhereTheyAreAsFarAsTheServerDoes) {
+  constexpr size_t kHostNuma = 134;
+  DeviceSnapshot snapshot;
+  for (uint8_t i = 0; i < 4; ++i) {
+    DeviceSnapshot::Device& device = snapshot.devices.emplace_back();
+    device.name = "GPU\x1b";
+    device.uuid[15] = i;
+    device.pci_bus_id = "0000:0" + std::to_string(i) + ":00.0";
+    device.attributes.resize(kHostNuma + 1);
+    device.attributes[kHostNuma].value = i / 2;
+  }
+  snapshot.devices[3].attributes[kHostNuma].value = -1;
+  // 0 and 2 share a switch, 1 is behind a host bridge of its own, 3 has no NVML.
+  const auto levels = [](uint64_t first, uint64_t second, uint64_t third) {
+    return std::vector<ServerReport::Value>{
+        {Reading::kCommonAncestor, first}, {Reading::kCommonAncestor + 1, second}, {Reading::kCommonAncestor + 2, third}};
+  };
+  std::map<std::string, ServerDevice> devices =
+      DevicesOf(snapshot, {levels(0, 30, 20), levels(30, 0, 40), levels(20, 40, 0), {}});
+  const auto device = [&](size_t number) { return devices.at(snapshot.devices[number].UuidText()); };
+  EXPECT_EQ(device(0).model, "GPU\\x1b");
+  EXPECT_EQ(device(1).pci, "0000:01:00.0");
+  EXPECT_EQ(device(1).numa, 0u);
+  EXPECT_EQ(device(2).numa, 1u);
+  EXPECT_FALSE(device(3).numa.has_value());
+  EXPECT_EQ(device(0).pci_group, 0u);
+  EXPECT_EQ(device(1).pci_group, 1u);
+  EXPECT_EQ(device(2).pci_group, 0u);
+  EXPECT_FALSE(device(3).pci_group.has_value());
 }
 
 TEST(Patience, WaitsLongerEachTimeAndSaysEachReasonOnce) {

@@ -49,6 +49,7 @@ class NodeProgramTest : public ::testing::Test {
     setenv("XDG_STATE_HOME", directory, 1);
     setenv("XDG_CACHE_HOME", directory, 1);
     setenv("TESSERA_EMULATOR_DEVICES", "2", 1);
+    setenv("TESSERA_EMULATOR_NUMA", "1", 1);
     placer_ = std::make_unique<FakePlacer>(Path("placer"), 3, signer_);
     StartServer();
   }

@@ -29,6 +29,11 @@ TEST_F(NodeProgramTest, AServerIsMadeKnown) {
   for (int i = 0; i < 2; ++i) {
     EXPECT_EQ(server.gpus(i).uuid(), snapshot.devices[static_cast<size_t>(i)].UuidText());
     EXPECT_EQ(server.gpus(i).model(), snapshot.devices[static_cast<size_t>(i)].name);
+    EXPECT_EQ(server.gpus(i).pci(), snapshot.devices[static_cast<size_t>(i)].pci_bus_id);
+    EXPECT_TRUE(server.gpus(i).has_numa());
+    EXPECT_EQ(server.gpus(i).numa(), static_cast<uint32_t>(i));
+    EXPECT_THAT(server.gpus(i).isolations(), ElementsAre("strict"));
+    EXPECT_THAT(server.gpus(i).priorities(), ElementsAre("protected", "normal"));
     EXPECT_GT(server.gpus(i).memory_bytes(), uint64_t{64} << 20);
     EXPECT_LE(server.gpus(i).memory_bytes(), snapshot.devices[static_cast<size_t>(i)].total_bytes);
   }

@@ -68,6 +68,37 @@ TEST_F(PlaceTest, SeveralGpusAreOfOneServerWhereThatCanBe) {
   EXPECT_EQ(Of({.gpus = 2, .share = 500'000}).parts[0].server, "b");
 }
 
+TEST_F(PlaceTest, OfEquallyGoodGpusThoseNearOneAnotherAreTaken) {
+  const auto join = [&](const std::string& id, const std::vector<std::pair<uint32_t, uint32_t>>& places) {
+    PoolServer server = SomeServer(id, static_cast<uint32_t>(places.size()));
+    for (size_t i = 0; i < places.size(); ++i) {
+      server.gpus[i].numa = places[i].first;
+      server.gpus[i].pci_group = places[i].second;
+    }
+    ASSERT_TRUE(pool.Join(server, 0).ok());
+  };
+  const auto numbers = [](const Placement& found) {
+    std::vector<uint32_t> gpus;
+    for (const ChosenGpu& gpu : found.parts.at(0).gpus) gpus.push_back(gpu.gpu);
+    return gpus;
+  };
+  // NUMA nodes 0 and 1 in turn; of node 1 the last two share a switch.
+  join("a", {{0, 0}, {1, 1}, {0, 2}, {1, 3}, {1, 3}});
+  EXPECT_EQ(numbers(Of({.gpus = 2})), (std::vector<uint32_t>{0, 2}));  // just two: the other three stay together
+  EXPECT_EQ(numbers(Of({.gpus = 3})), (std::vector<uint32_t>{1, 3, 4}));
+  EXPECT_EQ(numbers(Of({.gpus = 4})).size(), 4u);
+  Take("a", 0, {1, 1});  // a fuller one comes first, wherever it is
+  EXPECT_EQ(numbers(Of({.gpus = 2, .share = 500'000})), (std::vector<uint32_t>{0, 2}));
+  Take("a", 2, {kWholeShare, kGiB});
+  EXPECT_EQ(numbers(Of({.gpus = 2, .share = 500'000})), (std::vector<uint32_t>{0, 1}));
+  Take("a", 0, {kWholeShare - 1, kGiB});
+  EXPECT_EQ(numbers(Of({.gpus = 2})), (std::vector<uint32_t>{3, 4}));
+  // Of servers that are equally good the one whose GPUs are near one another.
+  join("b", {{0, 0}, {0, 0}});
+  Take("a", 3, {kWholeShare, kGiB});
+  EXPECT_EQ(Of({.gpus = 2}).parts[0].server, "b");
+}
+
 TEST_F(PlaceTest, ElseOfAsFewServersAsPossible) {
   Join("a", 1), Join("b", 4), Join("c", 2), Join("d", 3);
   const Placement found = Of({.gpus = 6});

@@ -47,7 +47,14 @@ TEST(StoredForms, AGrantIsReadAsItWas) {
 TEST(StoredForms, AServerIsReadAsItWas) {
   const PoolServer server{.id = "gpu7",
                           .addresses = {"tls://gpu7:4180", "unix:/s"},
-                          .gpus = {{.uuid = "GPU-1", .model = "H100", .all = {kWholeShare, 80}, .context_bytes = 5}}};
+                          .gpus = {{.uuid = "GPU-1",
+                                    .model = "H100",
+                                    .all = {kWholeShare, 80},
+                                    .context_bytes = 5,
+                                    .isolations = {"packed"},
+                                    .priorities = {"normal", "protected"},
+                                    .pci = "0000:02:00.0",
+                                    .numa = 1}}};
   Result<KeptServer> read = ReadServer(StoredServer(server, "host"));
   ASSERT_TRUE(read.ok());
   EXPECT_EQ(read->is.id, server.id);
@@ -56,6 +63,11 @@ TEST(StoredForms, AServerIsReadAsItWas) {
   ASSERT_EQ(read->is.gpus.size(), 1U);
   EXPECT_EQ(read->is.gpus[0].all, server.gpus[0].all);
   EXPECT_EQ(read->is.gpus[0].context_bytes, 5U);
+  EXPECT_EQ(read->is.gpus[0].isolations, (std::vector<std::string>{"packed"}));
+  EXPECT_EQ(read->is.gpus[0].priorities, (std::vector<std::string>{"normal", "protected"}));
+  EXPECT_EQ(read->is.gpus[0].pci, "0000:02:00.0");
+  EXPECT_EQ(read->is.gpus[0].numa, 1U);
+  EXPECT_FALSE(read->is.gpus[0].pci_group.has_value());
   EXPECT_FALSE(read->cordon.has_value());
   NoPrefixAndDamage(StoredServer(server, "host"), ReadServer);
 }

@@ -71,6 +71,7 @@ Options ReadOptions() {
   if (const char* visible = getenv("CUDA_VISIBLE_DEVICES")) options.devices = SelectDevices(visible, count, options.machine);
   options.memory_bytes = ReadNumber("TESSERA_EMULATOR_MEMORY_MIB", 4096, 16, 1 << 20) << 20;
   options.context_bytes = ReadNumber("TESSERA_EMULATOR_CONTEXT_MIB", 0, 0, 1 << 20) << 20;
+  options.devices_of_numa = ReadNumber("TESSERA_EMULATOR_NUMA", 0, 0, kMaxDevices);
   options.seed = ReadNumber("TESSERA_EMULATOR_SEED", 1, 0, UINT64_MAX);
   options.delay_us = ReadNumber("TESSERA_EMULATOR_DELAY_US", 50, 0, 10'000'000);
   options.queue_commands = ReadNumber("TESSERA_EMULATOR_QUEUE", 1024, 1, UINT64_MAX);

@@ -97,7 +97,6 @@ constexpr Entry kValues[] = {
     {CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR, 1},
     {CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT, 4},
     {CU_DEVICE_ATTRIBUTE_NUMA_ID, -1},
-    {CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, -1},
     {CU_DEVICE_ATTRIBUTE_GPU_PCI_DEVICE_ID, 0x7E5510DE},
 };
 
@@ -108,6 +107,11 @@ bool DeviceAttribute(const Device& device, CUdevice_attribute attribute, int* va
   *value = 0;
   if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)
     *value = kFirstPciBus + GetOptions().devices[static_cast<size_t>(device.number())];
+  const uint64_t of_numa = GetOptions().devices_of_numa;
+  if (attribute == CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID) {
+    const int number = GetOptions().devices[static_cast<size_t>(device.number())];
+    *value = of_numa == 0 ? -1 : number / static_cast<int>(of_numa);
+  }
   if (attribute == CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID) *value = device.number();
   for (const Entry& entry : kValues) {
     if (entry.attribute == attribute) *value = entry.value;
