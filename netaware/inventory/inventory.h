@@ -35,6 +35,7 @@ struct PoolGpu {
   std::string model{};  // as NVML names it
   GpuAmount all{};      // that vGPUs may have together, as the server admits them
   uint64_t context_bytes = 0;
+  uint32_t kept_share = 0;  // of `all`, that no grant can have; it is among what others have, too
   std::vector<std::string> isolations{"strict"}, priorities{"normal"};  // that its server has for it
   std::string pci{};                                                    // as "0000:02:00.0"; empty: not known
   std::optional<uint32_t> numa{};                                       // the nearest NUMA node of its host; nothing: not known

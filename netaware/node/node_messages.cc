@@ -118,6 +118,7 @@ control::v1::FromNode RegistrationOf(const NodeServer& server, const std::vector
     if (const auto device = server.devices.find(gpu.uuid); device != server.devices.end()) FillIn(device->second, of_gpu);
     of_gpu->set_memory_bytes(gpu.memory_bytes);
     of_gpu->set_context_bytes(gpu.context_bytes);
+    of_gpu->set_kept_share(gpu.kept_share);
     for (const std::string& isolation : gpu.isolations) of_gpu->add_isolations(isolation);
     for (const std::string& priority : gpu.priorities) of_gpu->add_priorities(priority);
   }

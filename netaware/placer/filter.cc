@@ -50,6 +50,10 @@ bool Refusals::Refuse(const Wish& wish, const std::string& not_offered, const In
     priorities_.insert(gpu.is.priorities.begin(), gpu.is.priorities.end());
     return refuse(kPriority);
   }
+  if (wanted.share > gpu.is.all.share - std::min(gpu.is.all.share, gpu.is.kept_share)) {
+    kept_least_ = std::min(kept_least_, gpu.is.kept_share);
+    return refuse(kKept);
+  }
   if (wanted.share > free.share) {
     share_most_ = std::max(share_most_, free.share);
     return refuse(kShare);
@@ -77,6 +81,12 @@ std::string Refusals::Sentence(const Wish& wish) const {
   }
   if (refused_[kPriority] > 0) {
     text += fmt::format("; {} without priority {}: there is {}", refused_[kPriority], wish.priority, Joined(priorities_, ", "));
+  }
+  if (refused_[kKept] > 0) {
+    text += fmt::format(
+        "; {} with {} of the time kept for sessions without a ticket: ask for {} at most (--gpu-share), or have the "
+        "server started with --admission ticket",
+        refused_[kKept], Share(kept_least_), Share(kWholeShare - kept_least_));
   }
   if (refused_[kShare] > 0) {
     text += fmt::format("; {} with less than {} of the time left: the most is {}", refused_[kShare], Share(wish.share),

@@ -45,12 +45,13 @@ class Refusals {
 
  private:
   // In the order in which they are asked.
-  enum Filter : size_t { kModel, kServer, kIsolation, kPriority, kShare, kMemory, kFilters };
+  enum Filter : size_t { kModel, kServer, kIsolation, kPriority, kKept, kShare, kMemory, kFilters };
 
   std::array<uint32_t, kFilters> refused_{};
   uint32_t looked_at_ = 0;
   std::set<std::string, std::less<>> models_;                   // that the pool has
   std::set<std::string, std::less<>> isolations_, priorities_;  // of GPUs that kIsolation and kPriority refused
+  uint32_t kept_least_ = kWholeShare;                           // of GPUs that kKept refused
   uint32_t share_most_ = 0;                                     // that kShare refused
   uint64_t memory_most_ = 0;                                    // that kMemory refused, less contexts
   uint64_t contexts_most_ = 0;                                  // of a GPU that kMemory refused, what contexts would take

@@ -27,6 +27,11 @@ Status Wrong(std::string why) { return Status(StatusCode::kInvalidArgument, std:
 
 double PartOf(uint32_t share) { return static_cast<double>(share) / kWholeShare; }
 
+// Of what a node says; what is no number is all.
+uint32_t PpmOf(double share) {
+  return static_cast<uint32_t>(std::lround((std::isfinite(share) ? std::clamp(share, 0.0, 1.0) : 1) * kWholeShare));
+}
+
 Status TakeShare(const char* field, double value, uint32_t* share) {
   if (!std::isfinite(value) || value <= 0 || value > 1)
     return Wrong(fmt::format("{} is above 0 and 1 at most, and not {}", field, value));
@@ -236,6 +241,7 @@ Result<JoiningNode> NodeOf(const control::v1::Registration& registration) {
     if (gpu.pci().size() > kWordBytesMax || Printable(gpu.pci()) != gpu.pci())
       return Wrong(fmt::format("a GPU's place on PCIe has {} characters at most that can be printed", kWordBytesMax));
     taken.pci = gpu.pci();
+    taken.kept_share = PpmOf(gpu.kept_share());
     if (gpu.has_numa()) taken.numa = gpu.numa();
     if (gpu.has_pci_group()) taken.pci_group = gpu.pci_group();
     RETURN_IF_ERROR(TakeWords("isolations", gpu.isolations(), &taken.isolations));
@@ -252,8 +258,7 @@ Result<NodeState> NodeStateOf(const control::v1::Beat& beat, size_t gpus) {
   if (static_cast<size_t>(beat.others_size()) != gpus)
     return Wrong(fmt::format("a beat tells of {} GPUs, and the server has {}", beat.others_size(), gpus));
   for (const control::v1::GpuOthers& others : beat.others()) {
-    const double share = std::isfinite(others.share()) ? std::clamp(others.share(), 0.0, 1.0) : 1;
-    state.others.push_back({static_cast<uint32_t>(std::lround(share * kWholeShare)), others.memory_bytes()});
+    state.others.push_back({PpmOf(others.share()), others.memory_bytes()});
   }
   for (const control::v1::NodeGrant& grant : beat.grants()) {
     Result<GrantId> id = GrantOf(grant.grant());

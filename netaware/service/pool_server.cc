@@ -73,6 +73,7 @@ std::string StoredServer(const PoolServer& server, const std::string& host, cons
     out.Pod(gpu.all.share);
     out.Pod(gpu.all.memory_bytes);
     out.Pod(gpu.context_bytes);
+    out.Pod(gpu.kept_share);
     Put(out, gpu.isolations);
     Put(out, gpu.priorities);
     out.String(gpu.pci);
@@ -101,6 +102,7 @@ Result<KeptServer> ReadServer(std::string_view value) {
     in.Pod(&gpu.all.memory_bytes);
     in.Pod(&gpu.context_bytes);
     if (form < kPlain) continue;
+    in.Pod(&gpu.kept_share);
     gpu.isolations = WordsFrom(in);
     gpu.priorities = WordsFrom(in);
     gpu.pci = in.String(kTextBytesMax);

@@ -176,6 +176,9 @@ std::vector<Input> Seeds() {
   request.set_memory_bytes(1 << 20);
   request.add_models("H100");
   request.set_same_server(true);
+  request.set_processes(3);
+  request.set_isolation("strict");
+  request.set_priority("normal");
   request.set_wait_ms(10'000);
   const std::string place = request.SerializeAsString();
   control::v1::FromNode beat;

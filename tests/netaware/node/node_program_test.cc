@@ -32,6 +32,7 @@ TEST_F(NodeProgramTest, AServerIsMadeKnown) {
     EXPECT_EQ(server.gpus(i).pci(), snapshot.devices[static_cast<size_t>(i)].pci_bus_id);
     EXPECT_TRUE(server.gpus(i).has_numa());
     EXPECT_EQ(server.gpus(i).numa(), static_cast<uint32_t>(i));
+    EXPECT_DOUBLE_EQ(server.gpus(i).kept_share(), 0.01);
     EXPECT_THAT(server.gpus(i).isolations(), ElementsAre("strict"));
     EXPECT_THAT(server.gpus(i).priorities(), ElementsAre("protected", "normal"));
     EXPECT_GT(server.gpus(i).memory_bytes(), uint64_t{64} << 20);

@@ -162,6 +162,22 @@ TEST_F(PlaceTest, WhatServersDoNotHaveIsRefusedForGoodWithWhatTheyHave) {
   EXPECT_EQ(packed.reason, "1 GPU wanted, 0 of the pool's 2 fit; 2 without isolation packed: there is strict");
 }
 
+TEST_F(PlaceTest, AWholeGpuBesideSessionsWithoutATicketIsRefusedWithWhatToDo) {
+  PoolServer open = SomeServer("a", 1);
+  open.gpus[0].kept_share = 10'000;
+  ASSERT_TRUE(pool.Join(open, 0).ok());
+  ASSERT_TRUE(pool.SetOthers("a", {{10'000, 0}}).ok());
+  const Placement whole = Of({});
+  EXPECT_EQ(whole.outcome, Outcome::kNever);
+  EXPECT_EQ(
+      whole.reason,
+      "1 GPU wanted, 0 of the pool's 1 fit; 1 with 0.01 of the time kept for sessions without a ticket: ask for 0.99 at most "
+      "(--gpu-share), or have the server started with --admission ticket");
+  EXPECT_EQ(Of({.share = 990'000}).outcome, Outcome::kPlaced);
+  Join("b", 1);
+  EXPECT_EQ(Of({}).parts[0].server, "b");
+}
+
 TEST_F(PlaceTest, AJobHasEightServersAndEightGpusOfEachAtMost) {
   Join("large", 10);
   EXPECT_EQ(Of({.gpus = 9}).reason, "9 GPUs wanted, 10 of the pool's 10 fit; a job has 8 of a server and 8 servers at most");

@@ -51,6 +51,7 @@ TEST(StoredForms, AServerIsReadAsItWas) {
                                     .model = "H100",
                                     .all = {kWholeShare, 80},
                                     .context_bytes = 5,
+                                    .kept_share = 7,
                                     .isolations = {"packed"},
                                     .priorities = {"normal", "protected"},
                                     .pci = "0000:02:00.0",
@@ -63,6 +64,7 @@ TEST(StoredForms, AServerIsReadAsItWas) {
   ASSERT_EQ(read->is.gpus.size(), 1U);
   EXPECT_EQ(read->is.gpus[0].all, server.gpus[0].all);
   EXPECT_EQ(read->is.gpus[0].context_bytes, 5U);
+  EXPECT_EQ(read->is.gpus[0].kept_share, 7U);
   EXPECT_EQ(read->is.gpus[0].isolations, (std::vector<std::string>{"packed"}));
   EXPECT_EQ(read->is.gpus[0].priorities, (std::vector<std::string>{"normal", "protected"}));
   EXPECT_EQ(read->is.gpus[0].pci, "0000:02:00.0");
