@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "netaware/cli/exit_codes.h"
+#include "netaware/cli/found_server.h"
 #include "netaware/cli/host_checks.h"
 #include "netaware/cli/install_layout.h"
 #include "netaware/cli/library_checks.h"
@@ -47,10 +48,9 @@ Finding DescribeVersions(const ServerReport& report, const nlohmann::json& serve
       ""};
 }
 
-// What a program would get. Fills in `*server` when one answers, and adds what versions there are.
-Finding CheckReach(const InstallLayout& layout, std::string url, const LinkOptions& link, nlohmann::json* server,
-                   std::vector<Finding>* findings) {
-  std::string said;
+// What a program would get. Fills in `*server` when one answers, and adds what versions there are. `said`: how it was found.
+Finding CheckReach(const InstallLayout& layout, std::string url, std::string said, const LinkOptions& link,
+                   nlohmann::json* server, std::vector<Finding>* findings) {
   if (url.empty()) {
     PrivateServer own;
     const ServerProblem problem = PrivateServer::Start(layout.daemon, "auto", &own);
@@ -96,8 +96,8 @@ std::vector<Finding> CheckCertificate(const LinkOptions& link) {
            soon ? "ask for a new one in time ('tessera keys client')" : ""}};
 }
 
-// What there is of a pool: settings, the placer, the tickets of the job that this is a part of.
-void CheckPool(const std::string& placer, const LinkOptions& link, bool server_named, std::vector<Finding>* findings) {
+// What there is of a pool: settings, the placer, the tickets of the job that this is a part of. Whether there is a placer.
+bool CheckPool(const std::string& placer, const LinkOptions& link, bool server_named, std::vector<Finding>* findings) {
   JobConfig config;
   const bool is_sound = CheckConfig(&config, findings);
   std::string url;
@@ -111,6 +111,7 @@ void CheckPool(const std::string& placer, const LinkOptions& link, bool server_n
   Append(findings, std::move(of_placer));
   if (const char* const tickets = getenv("TESSERA_TICKET"); tickets != nullptr)
     Append(findings, CheckTickets(tickets, int64_t{time(nullptr)} * 1000));
+  return !url.empty();
 }
 
 const char* Word(Grade grade) { return grade == Grade::kGood ? "good" : grade == Grade::kNote ? "note" : "problem"; }
@@ -158,7 +159,17 @@ int DoctorCommand(const DoctorOptions& options, const std::string& placer) {
     Append(&findings, CheckLibraryPath(layout.value()));
     if (!options.program.empty()) Append(&findings, CheckProgram(layout.value(), options.program));
     Append(&findings, CheckLocalDriver());
-    CheckPool(placer, options.link, !url.empty(), &findings);
+    const bool has_placer = CheckPool(placer, options.link, !url.empty(), &findings);
+    std::string said;
+    if (url.empty() && !has_placer) {
+      const FoundServer found = FoundServer::Find();
+      url = found.url;
+      if (!url.empty()) said = "none is named, and ";
+      if (!found.closed.empty()) {
+        findings.push_back({Grade::kNote, "server", "the server " + found.closed + " is not for this user",
+                            "ask its administrator for the group of its socket (--socket-group)"});
+      }
+    }
     // Each of several servers; the JSON form has the last one that answers.
     std::vector<std::string> urls = {""};
     const ServerProblem problem = url.empty() ? ServerProblem{} : SplitServers(url, &urls);
@@ -171,7 +182,7 @@ int DoctorCommand(const DoctorOptions& options, const std::string& placer) {
       const Result<LinkAddress> address = LinkAddress::Parse(one);
       if (address.ok() && address.value().scheme == LinkScheme::kTls) Append(&findings, CheckCertificate(options.link));
       std::vector<Finding> versions;
-      findings.push_back(CheckReach(layout.value(), one, options.link, &server, &versions));
+      findings.push_back(CheckReach(layout.value(), one, said, options.link, &server, &versions));
       Append(&findings, std::move(versions));
     }
   } else {

@@ -8,7 +8,7 @@
 namespace tessera {
 
 struct DoctorOptions {
-  std::string server;           // empty: TESSERA_SERVER, else a private server is tried out
+  std::string server;           // empty: TESSERA_SERVER, else one that is found, else a private server is tried out
   LinkOptions link;             // of an agent for a server on another host
   std::string program;          // also looked at, when not empty
   std::string output = "text";  // or "json"

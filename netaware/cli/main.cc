@@ -2,12 +2,14 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 
 #include "netaware/cli/admin_program.h"
 #include "netaware/cli/doctor_command.h"
 #include "netaware/cli/exit_codes.h"
+#include "netaware/cli/found_server.h"
 #include "netaware/cli/keys_command.h"
 #include "netaware/cli/run_command.h"
 #include "netaware/cli/view_command.h"
@@ -57,6 +59,7 @@ Environment:
   TESSERA_SERVER   the server's address, or several with commas between them, when there is no --server
   TESSERA_PLACER   the placer's address, when there is no --placer; used when no server is named
                    (and before config.toml in ~/.config/tessera and /etc/tessera, which has it and defaults of its options)
+  TESSERA_SOCKET_DIR   where the server is looked for that nobody names, and a placer, instead of /run/tessera and $XDG_RUNTIME_DIR
   TESSERA_SERVER_USER   whose servers are used besides root's and this user's, by number or name; any: whoever's
   TESSERA_CERTIFICATE, TESSERA_KEY, TESSERA_AUTHORITY   files for tls://, when there is no --certificate, --key, --authority
   TESSERA_LOG      what the client library logs on stderr: debug, info, warning, error, off
@@ -67,7 +70,7 @@ Environment:
 Examples:
   tessera run -- python train.py
   tessera run --driver emulator --stats -- ./saxpy
-  tessera run --server unix:/run/user/1000/tessera.sock -- ./program
+  tessera run --server unix:/srv/gpu.sock -- ./program
   tessera run --server tcp://127.0.0.1:4180 -- ./program
   tessera run --server tls://gpu7:4180 -- ./program
   tessera run --gpu-share 0.5 --gpu-mem 20G -- python train.py
@@ -151,7 +154,7 @@ int Main(int argc, char** argv) {
 
   RunOptions run;
   CLI::App* run_command = app.add_subcommand("run", "run a program with the GPUs of a server");
-  AddServer(run_command, &run.server, &run.link, "a private server");
+  AddServer(run_command, &run.server, &run.link, "a pool, else one of this host at its default socket, else a private one");
   // For measurements; its README is the agent's.
   run_command->add_option("--impair", run.link.impair)->check(CheckImpairment)->group("");
   run_command
@@ -180,13 +183,14 @@ int Main(int argc, char** argv) {
   const bool is_run = argc > 1 && std::string_view(argv[1]) == "run";
   if (!is_run) {
     for (CLI::App* const command : {AddStatusCommand(app, &pool), AddTopCommand(app, &pool)})
-      AddServer(command, &view.server, &view.link, "a pool");
+      AddServer(command, &view.server, &view.link, "a pool, else one of this host at its default socket");
   }
 
   DoctorOptions doctor;
   CLI::App* doctor_command =
       app.add_subcommand("doctor", "look for what keeps programs from using a GPU, and say how to repair it");
-  AddServer(doctor_command, &doctor.server, &doctor.link, "a private server, which is tried out");
+  AddServer(doctor_command, &doctor.server, &doctor.link,
+            "one of this host at its default socket, else a private one, which is tried out");
   AddOutput(doctor_command, &doctor.output);
   AddPlacerAddress(*doctor_command, &pool);
   doctor_command->add_option("program", doctor.program, "also look whether this program gets Tessera's library")->type_name("");
@@ -255,6 +259,8 @@ int Main(int argc, char** argv) {
   if (!pool.command.empty()) return BecomeAdminProgram(argv);
   if (vgpu_command != nullptr && vgpu_command->parsed()) {
     const std::string wrong = CheckVgpuOptions(vgpu);
+    if (wrong.empty() && vgpu.server.empty() && vgpu.control.empty() && getenv("TESSERA_CONTROL") == nullptr)
+      FoundServer::SetVariable();
     if (wrong.empty()) return BecomeAdminProgram(argv);
     std::fprintf(stderr, "tessera: %s: see 'tessera vgpu --help'\n", wrong.c_str());
     return kExitUsage;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "netaware/cli/exit_codes.h"
+#include "netaware/cli/found_server.h"
 #include "netaware/cli/install_layout.h"
 #include "netaware/cli/pool_job.h"
 #include "netaware/cli/private_server.h"
@@ -127,6 +128,11 @@ int RunCommand(const RunOptions& options) {
       text = job.text;
     }
   }
+  FoundServer found;
+  if (server.empty() && options.driver == "auto") {
+    found = FoundServer::Find();
+    server = found.url;
+  }
   // A way without a link would be measured as one that is not impaired.
   if (!options.link.impair.empty() && !HasLinkScheme(server)) {
     return Refuse(
@@ -146,7 +152,8 @@ int RunCommand(const RunOptions& options) {
     const ServerProblem problem = PrivateServer::Start(layout.value().daemon, options.driver, &own);
     if (problem.exit_code != kExitOk) return Refuse(problem);
     server = own.url;
-    if (!options.quiet) std::fprintf(stderr, "tessera: private server, %s\n", own.description.c_str());
+    const std::string but = found.closed.empty() ? "" : "; the server " + found.closed + " is not for this user (--socket-group)";
+    if (!options.quiet) std::fprintf(stderr, "tessera: private server, %s%s\n", own.description.c_str(), but.c_str());
   } else {
     std::vector<ReachedServer> reached;
     const ServerProblem problem = ReachServers(server, link, ServerQuery::Ask::kBegin, &reached, vgpus, tickets);
@@ -161,6 +168,7 @@ int RunCommand(const RunOptions& options) {
       server += (server.empty() ? "" : ",") + one.address.local_url;
       names += (names.empty() ? "" : ",") + one.address.url;
     }
+    if (!found.url.empty() && !options.quiet) found.Say();
   }
 
   if (!text.empty() && !options.quiet) std::fprintf(stderr, "tessera: %s\n", text.c_str());

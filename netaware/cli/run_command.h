@@ -10,7 +10,7 @@
 namespace tessera {
 
 struct RunOptions {
-  std::string server;           // empty: TESSERA_SERVER, else a private server
+  std::string server;           // empty: TESSERA_SERVER, else a placer's, else one that is found (found_server.h), else private
   std::string driver = "auto";  // of the private server: auto, cuda, emulator or the path of a library
   std::string vgpus;            // "NAME" or "NAME+NAME", of several servers separated by commas; empty: TESSERA_VGPU, else none
   JobOptions job;               // of a job whose GPUs a placer finds

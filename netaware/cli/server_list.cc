@@ -6,9 +6,9 @@
 #include <span>
 #include <utility>
 
+#include "netaware/cli/found_server.h"
 #include "netaware/cli/server_reach.h"
 #include "protocol/base/small_file.h"
-#include "protocol/link/link_address.h"
 #include "protocol/wire/handle.h"
 #include "protocol/wire/handshake.h"
 
@@ -35,6 +35,16 @@ std::vector<std::byte> ReadTicketFile(const std::string& path) {
   if (!text.ok()) return {};
   const std::span<const std::byte> bytes = std::as_bytes(std::span(text.value()));
   return {bytes.begin(), bytes.end()};
+}
+
+// Of a command that asks one.
+ServerProblem NoServer(const FoundServer& found) {
+  if (!found.closed.empty()) {
+    return {kExitPermission, "the server " + found.closed +
+                                 " is not for this user: ask for its group (--socket-group), or name another with --server"};
+  }
+  return {kExitUnreachable, "there is no server to ask, and none at " + FoundServer::Places() +
+                                ": start tesserad, or name one with --server or TESSERA_SERVER"};
 }
 
 }  // namespace
@@ -99,8 +109,13 @@ int ReachOrSay(std::string list, const LinkOptions& link, std::vector<ReachedSer
     const char* configured = getenv("TESSERA_SERVER");
     list = configured != nullptr ? configured : "";
   }
-  ServerProblem problem = {kExitUsage,
-                           "there is no server to ask: give --server unix:PATH or " + LinkForms() + ", or set TESSERA_SERVER"};
+  ServerProblem problem;
+  if (list.empty()) {
+    const FoundServer found = FoundServer::Find();
+    if (!found.url.empty()) found.Say();
+    list = found.url;
+    if (list.empty()) problem = NoServer(found);
+  }
   if (!list.empty()) problem = ReachServers(list, link, ServerQuery::Ask::kState, servers);
   if (problem.exit_code != kExitOk && !problem.sentence.empty()) std::fprintf(stderr, "tessera: %s\n", problem.sentence.c_str());
   return problem.exit_code;

@@ -25,8 +25,8 @@ struct ReachedServer {
 ServerProblem ReachServers(const std::string& list, const LinkOptions& link, ServerQuery::Ask ask,
                            std::vector<ReachedServer>* servers, const std::string& vgpus = "", const std::string& tickets = "");
 
-// For a command that looks at servers: those of `list`, or of TESSERA_SERVER when it is empty, with how their devices are.
-// kExitOk, or what is wrong, said on stderr.
+// For a command that looks at servers: those of `list`, or of TESSERA_SERVER when it is empty, or the one that is found
+// (found_server.h), which is said on stderr, with how their devices are. kExitOk, or what is wrong, said on stderr.
 int ReachOrSay(std::string list, const LinkOptions& link, std::vector<ReachedServer>* servers);
 
 }  // namespace tessera

@@ -9,7 +9,7 @@
 namespace tessera {
 
 struct ViewOptions {
-  std::string server;  // of --server; empty: TESSERA_SERVER, else a pool
+  std::string server;  // of --server; empty: TESSERA_SERVER, else a pool, else one that is found
   LinkOptions link;    // of an agent for a server on another host
 };
 

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include <cstring>
 
+#include "programs/default_socket.h"
 #include "protocol/base/unique_fd.h"
 
 namespace tessera {
@@ -24,16 +24,10 @@ bool Listens(const std::string& path) {
 
 }  // namespace
 
-std::string UserPlacerPath() {
-  if (geteuid() == 0) return "/run/tessera/placer.sock";
-  const char* const runtime = getenv("XDG_RUNTIME_DIR");
-  return runtime != nullptr && runtime[0] == '/' ? std::string(runtime) + "/tessera-placer.sock" : "";
-}
-
 std::string FindPlacer(const std::string& said) {
   if (!said.empty()) return said;
   if (const char* const configured = getenv("TESSERA_PLACER"); configured != nullptr && *configured != '\0') return configured;
-  const std::string path = UserPlacerPath();
+  const std::string path = UserSocketPath(DefaultSocket::kPlacer);
   return !path.empty() && Listens(path) ? "unix:" + path : "";
 }
 

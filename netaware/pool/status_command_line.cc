@@ -7,7 +7,7 @@ namespace {
 
 constexpr const char* kFooter =
     R"(Of a server: --server, else TESSERA_SERVER. Of a pool, when no server is named: --placer, else TESSERA_PLACER, else that of
-config.toml, else this user's own. A pool is shown as its servers with what of their GPUs' time (shares) and memory is granted, has
+config.toml, else this user's own. Where there is none either: the server of this host at its default socket. A pool is shown as its servers with what of their GPUs' time (shares) and memory is granted, has
 others (vGPUs that are no grant's), and is free; the requests that wait, and the grants with their holders and sessions: yours, or
 everybody's if you are the placer's administrator or viewer. '-o wide' has a line for each GPU, and all grants.
 

@@ -7,13 +7,13 @@
 #include <atomic>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "netaware/job/placer_path.h"
 #include "netaware/service/admin_calls.h"
 #include "netaware/service/certificate_signer.h"
 #include "netaware/service/event_calls.h"
@@ -26,6 +26,7 @@
 #include "netaware/service/ticket_signer_of.h"
 #include "netaware/store/memory_store.h"
 #include "netaware/store/sqlite_store.h"
+#include "programs/default_socket.h"
 #include "programs/service_notice.h"
 #include "programs/service_process.h"
 #include "protocol/base/clock.h"
@@ -66,9 +67,7 @@ struct Listeners {
 Result<Listeners> Bind(const PlacerOptions& options) {
   Listeners listeners;
   for (const std::string& path : options.unix_paths) {
-    std::error_code error;
-    // That of root, which is not there when the machine has started.
-    if (path == UserPlacerPath()) std::filesystem::create_directory(std::filesystem::path(path).parent_path(), error);
+    if (path == UserSocketPath(DefaultSocket::kPlacer)) RETURN_IF_ERROR(MakeSocketDirectory(path, std::nullopt));
     Result<UnixListener> bound = UnixListener::Bind(path, kAnybody, SocketKind::kBytes);
     if (!bound.ok()) return bound.status();
     listeners.users.push_back(std::move(*bound));

@@ -1,6 +1,6 @@
 #include "netaware/service/options.h"
 
-#include "netaware/job/placer_path.h"
+#include "programs/default_socket.h"
 #include "programs/service_command_line.h"
 #include "programs/state_path.h"
 #include "protocol/base/printable.h"
@@ -46,7 +46,7 @@ std::string TakeListen(const std::vector<std::string>& listen, PlacerOptions* op
     }
   }
   if (!listen.empty()) return "";
-  options->unix_paths.push_back(UserPlacerPath());
+  options->unix_paths.push_back(UserSocketPath(DefaultSocket::kPlacer));
   return options->unix_paths[0].empty() ? "there is no XDG_RUNTIME_DIR for the socket: say where with --listen unix:PATH" : "";
 }
 

@@ -35,7 +35,7 @@ allowed, or a certificate was not accepted; 74 the server is of another release;
 
 Environment:
   TESSERA_CONTROL   the address when there is no --control
-  TESSERA_SERVER    the server's address when there is no --control and no --server
+  TESSERA_SERVER    the server's address when there is no --control and no --server; else one at the default socket is taken
   TESSERA_CERTIFICATE, TESSERA_KEY, TESSERA_AUTHORITY   files for tls://, when there is no --certificate, --key, --authority
 
 Examples:
@@ -152,7 +152,10 @@ CLI::App* AddVgpuCommand(CLI::App& app, VgpuOptions* options) {
       ->add_option("--authority", options->authority,
                    "certificate of who signed the server's (default: $TESSERA_AUTHORITY, else ~/.config/tessera/authority.pem)")
       ->type_name("FILE");
-  command->add_option("--server", options->server, "address of the tesserad (default: $TESSERA_SERVER)")->type_name("unix:PATH");
+  command
+      ->add_option("--server", options->server,
+                   "address of the tesserad (default: $TESSERA_SERVER, else one of this host at its default socket)")
+      ->type_name("unix:PATH");
   command->add_option("-o,--output", options->output, "form of the output")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();

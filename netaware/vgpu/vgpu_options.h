@@ -13,7 +13,7 @@ struct VgpuOptions {
   std::string action;   // create, resize, delete, import, list, show, watch, usage
   std::string name;     // of all but list and watch; of usage it may be empty; of import a file
   std::string control;  // unix:PATH or tls://HOST:PORT of the API; empty: TESSERA_CONTROL, else beside the server's socket
-  std::string server;   // unix:PATH; empty: TESSERA_SERVER
+  std::string server;   // unix:PATH; empty: TESSERA_SERVER, which tessera sets to one that it finds
   std::string certificate, key, authority;  // files for tls://; empty: the environment or the default
   std::string output = "text";              // or "json"
   std::optional<double> request{}, limit{};

@@ -1,4 +1,5 @@
 // tesserad: wires the parts. What it prints and how it ends stands in README.md.
+#include <limits.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "generated/spec_hash.h"
+#include "programs/default_socket.h"
 #include "programs/service_notice.h"
 #include "programs/service_process.h"
 #include "protocol/base/log.h"
@@ -17,6 +19,7 @@
 #include "server/daemon/device_probe.h"
 #include "server/daemon/driver_trial.h"
 #include "server/daemon/gateway_process.h"
+#include "server/daemon/how_to_use.h"
 #include "server/daemon/monitor.h"
 #include "server/daemon/options.h"
 #include "server/daemon/supervisor.h"
@@ -35,6 +38,16 @@ int ExitCodeOfBroker(const Status& status) {
   return status.code() == StatusCode::kInvalidArgument ? kServiceUsage : kServiceCannotListen;
 }
 
+// Nothing for a server of one job, and for one whose clients a placer sends.
+std::string HowToUseIt(const Options& options, const GatewayProcess& gateway, bool is_default) {
+  if (options.owner_fd >= 0 || options.needs_ticket) return "";
+  std::vector<std::string> urls;
+  if (!gateway.url.empty()) urls.push_back(gateway.url);
+  char name[HOST_NAME_MAX + 1] = {};
+  gethostname(name, sizeof(name) - 1);
+  return HowToUse(options.listen_path, is_default, urls, name);
+}
+
 int RunDaemon(Options options) {
   ServiceNotice notice = ServiceNotice::Take();
   signal(SIGPIPE, SIG_IGN);  // whoever waits for the line below may be gone by then
@@ -49,6 +62,11 @@ int RunDaemon(Options options) {
     return kExitNoDevice;
   }
   if (const int code = ChooseCallFilter(*devices, &options); code != kServiceOk) return code;
+  const bool is_default = options.listen_path == UserSocketPath(DefaultSocket::kServer);
+  if (is_default) {
+    const Status made = MakeSocketDirectory(options.listen_path, options.socket.group);
+    if (!made.ok()) return Fail(kName, made, kServiceCannotListen);
+  }
   Result<UnixListener> listener = UnixListener::Bind(options.listen_path, options.socket);
   if (!listener.ok()) return Fail(kName, listener.status(), kServiceCannotListen);
   ChildLogs logs;
@@ -81,8 +99,9 @@ int RunDaemon(Options options) {
   const std::string also = gateway.url.empty() ? "" : " and " + gateway.url;
   const std::string who = gateway.who.empty() ? "" : "; " + gateway.who;
   const std::string control = supervisor.control_url().empty() ? "" : "; control API at " + supervisor.control_url();
-  Announce(fmt::format("{}: listening on unix:{}{}, devices: {}, driver {}{}{}", kName, options.listen_path, also,
-                       DescribeDevices(*devices), DescribeVersion(devices->version), who, control));
+  Announce(fmt::format("{}: listening on unix:{}{}, devices: {}, driver {}{}{}{}", kName, options.listen_path, also,
+                       DescribeDevices(*devices), DescribeVersion(devices->version), HowToUseIt(options, gateway, is_default),
+                       who, control));
   LeaveForeground(options);
   notice.Ready(fmt::format("unix:{}{}, {}", options.listen_path, also, DescribeDevices(*devices)));
   const int code = supervisor.Run();

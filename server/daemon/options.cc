@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "programs/default_socket.h"
 #include "programs/service_command_line.h"
 #include "protocol/base/bytes_text.h"
 #include "protocol/base/printable.h"
@@ -34,12 +35,14 @@ Exit codes:
   4  a socket could not be bound, or the files for tls:// cannot be used
   5  --sandbox require or --check-sandbox, and this machine cannot do all of it
 
-Environment: CUDA_VISIBLE_DEVICES selects the devices that are served.
+Environment:
+  CUDA_VISIBLE_DEVICES   the devices that are served
+  TESSERA_SOCKET_DIR     the directory of sockets that nobody names, instead of /run/tessera and $XDG_RUNTIME_DIR; commands too
 
 Examples:
-  tesserad --listen unix:/run/user/1000/tessera.sock --driver cuda
-  tesserad --listen unix:/run/user/1000/tessera.sock --listen tls://gpu7:4180
-  tesserad --listen unix:/run/user/1000/tessera.sock --control tls://gpu7:4181 --admin name:alice)";
+  tesserad
+  tesserad --listen tls://gpu7:4180
+  tesserad --listen unix:/srv/gpu.sock --control tls://gpu7:4181 --admin name:alice)";
 
 // For what later servers of this user can use; empty: there is no place.
 std::string CacheDirectory() {
@@ -86,7 +89,8 @@ std::string TakeListen(const std::vector<std::string>& listen, Options* options)
     if (!to.empty()) return "there can be one --listen unix:PATH and one --listen " + LinkForms();
     to = beyond ? url : UnixPathOf(url);
   }
-  return options->listen_path.empty() ? "--listen unix:PATH is required" : "";
+  if (options->listen_path.empty()) options->listen_path = UserSocketPath(DefaultSocket::kServer);
+  return options->listen_path.empty() ? "there is no XDG_RUNTIME_DIR for the socket: say where with --listen unix:PATH" : "";
 }
 
 // Takes the values of --control apart. Empty, or a sentence for the user.
@@ -141,13 +145,16 @@ int ParseOptions(int argc, char** argv, Options* options) {
   std::vector<std::string> listen;
   app.add_option(
          "--listen", listen,
-         "Where clients connect: unix:PATH (a socket of this user alone); given a second time with an address of a network, a "
+         "Where clients connect: unix:PATH (a socket of this user alone; default: /run/tessera/tessera.sock of root, else "
+         "$XDG_RUNTIME_DIR/tessera.sock, where commands look for it); given a second time with an address of a network, a "
          "tessera-gateway is started for clients on other hosts")
       ->type_name("unix:PATH|" + LinkForms("|"))
       ->allow_extra_args(false);
   std::string group;
-  app.add_option("--socket-group", group,
-                 "Whose members may connect to the socket of --listen unix:PATH besides this user and root: a group of this host")
+  app.add_option(
+         "--socket-group", group,
+         "Whose members may connect to the socket of --listen unix:PATH besides this user and root: a group of this host. "
+         "/run/tessera gets it, too")
       ->type_name("GROUP");
   std::string mode;
   app.add_option("--socket-mode", mode,

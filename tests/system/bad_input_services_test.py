@@ -71,15 +71,21 @@ class Services(TableTest):
 
     # tesserad.
 
-    @row("tesserad: no `--listen unix:PATH`, two of a kind, an address of another form")
+    @row("tesserad: two `--listen` of a kind, an address of another form")
     def test_addresses_of_tesserad(self):
-        self.ends(DAEMON, 2, "--listen.*required")
-        self.ends(DAEMON, 2, "unix:PATH is required", "--listen", TCP)
         self.ends(DAEMON, 2, "tcp:1.*unix:PATH", "--listen", "tcp:1")
         self.ends(DAEMON, 2, "'unix:'.*unix:PATH", "--listen", "unix:")
         self.tesserad(2, "tcp://x.*tcp://HOST:PORT", "--listen", "tcp://x")
         self.tesserad(2, "one --listen unix:PATH", "--listen", "unix:/tmp/x")
         self.tesserad(2, "one --listen tcp://", "--listen", TCP, "--listen", TCP)
+
+    @row("tesserad: no `--listen unix:PATH`, and no place for the default socket")
+    def test_no_default_socket(self):
+        self.ends(DAEMON, 4, "cannot make the directory /nonexistent/sockets for the socket", "--driver", "emulator")
+        if reachable_by_nobody():
+            done = subprocess.run([DAEMON], capture_output=True, text=True, timeout=60, env=environment(TESSERA_SOCKET_DIR=None, XDG_RUNTIME_DIR=None),
+                                  user=NOBODY, group=NOBODY, extra_groups=[])
+            self.check(done, 2, "no XDG_RUNTIME_DIR for the socket: say where with --listen unix:PATH", "tesserad: ")
 
     @row("tesserad: no driver there; a file that is none; Tessera's own client library")
     def test_no_driver(self):

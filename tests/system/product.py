@@ -79,6 +79,7 @@ def environment(**changes):
     """This process's environment without anything of Tessera's; None removes a variable."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("TESSERA_")}
     env["XDG_CONFIG_HOME"] = "/nonexistent"  # keys and settings of whoever runs the tests
+    env["TESSERA_SOCKET_DIR"] = "/nonexistent/sockets"  # servers and placers of this machine
     for name, value in changes.items():
         if value is None:
             env.pop(name, None)

@@ -14,7 +14,8 @@ import sys
 import tempfile
 import unittest
 
-from product import TESSERA, Server, alive, end_with_test, environment, program, wait_for
+import users
+from product import DAEMON, HAS_CONTROL_API, TESSERA, Server, alive, end_with_test, environment, program, wait_for
 
 # Prints how many devices the driver has.
 COUNT = "import ctypes; c = ctypes.CDLL('libcuda.so.1'); n = ctypes.c_int(-1); c.cuInit(0); c.cuDeviceGetCount(ctypes.byref(n)); print(n.value, flush=True)"
@@ -63,6 +64,69 @@ class ExitStatus(unittest.TestCase):
 
     def test_stdin_is_the_programs(self):
         self.assertEqual(run("cat", input="text").stdout, "text")
+
+
+class DefaultAddress(unittest.TestCase):
+    """A server that was told no address, and commands that name none."""
+
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.place = os.path.join(directory.name, "sockets")
+        self.url = f"unix:{self.place}/tessera.sock"
+        self.env = environment(TESSERA_SOCKET_DIR=self.place)
+
+    def start(self, *options):
+        server = subprocess.Popen([DAEMON, "--driver", "emulator", "--warm-workers", "0", "--image-cache-size", "0", *options], stdout=subprocess.PIPE,
+                                  text=True, env=self.env)
+        end_with_test(server)
+        line = server.stdout.readline()
+        self.addCleanup(server.stdout.close)
+        self.addCleanup(server.wait, 20)
+        self.addCleanup(server.terminate)
+        return line
+
+    def say(self, *words, code=0, **changes):
+        done = subprocess.run([TESSERA, *words], capture_output=True, text=True, timeout=60, env={**self.env, **changes})
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done
+
+    def test_commands_find_it(self):
+        line = self.start()
+        self.assertTrue(line.startswith(f"tesserad: listening on {self.url}, devices: "), line)
+        self.assertIn("; here: tessera run -- PROGRAM\n", line)
+        self.assertEqual(os.stat(self.place).st_mode & 0o7777, 0o755)
+        said = f"tessera: server {self.url} of this host, since none is named (--server, TESSERA_SERVER)\n"
+        done = self.say("run", "--", "sh", "-c", "echo $TESSERA_SERVER")
+        self.assertEqual((done.stdout, done.stderr), (self.url + "\n", said))
+        self.assertEqual(self.say("run", "-q", "--", "true").stderr, "")
+        for words in (("status",), ("top", "--count", "1")):
+            done = self.say(*words)
+            self.assertEqual((self.url in done.stdout, done.stderr), (True, said))
+        self.assertIn(f"none is named, and {self.url} answers: ", self.say("doctor").stdout)
+        if HAS_CONTROL_API:
+            self.assertEqual(self.say("vgpu", "list").stderr, said)
+        # What is named comes before it, as does a placer.
+        self.assertIn("/nonexistent/x", self.say("run", "--", "true", code=72, TESSERA_SERVER="unix:/nonexistent/x").stderr)
+        self.assertIn("/nonexistent/x", self.say("run", "--", "true", code=80, TESSERA_PLACER="unix:/nonexistent/x").stderr)
+        self.assertIn("private server", self.say("run", "--driver", "emulator", "--", "true").stderr)
+
+    def test_where_there_is_none(self):
+        done = self.say("status", code=72)
+        self.assertEqual(done.stderr, f"tessera: there is no server to ask, and none at {self.url}: start tesserad, or name one with --server or "
+                                      "TESSERA_SERVER\n")
+
+    @unittest.skipUnless(users.can_be_another(), "needs to be root, and a build directory that others can read")
+    def test_its_group(self):
+        os.chmod(os.path.dirname(self.place), 0o755)
+        self.start("--socket-group", str(users.GROUP))
+        self.assertEqual(os.stat(self.place).st_gid, users.GROUP)
+        for group, code, words in ((users.GROUP, 0, f"server {self.url} of this host"),
+                                   (users.NO_GROUP, 73, f"the server {self.url} is not for this user: ask for its group")):
+            done = subprocess.run([TESSERA, "status"], capture_output=True, text=True, timeout=60, cwd="/", env=self.env,
+                                  preexec_fn=users.become(users.ALICE, group))
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertIn(words, done.stderr)
 
 
 class Job(unittest.TestCase):

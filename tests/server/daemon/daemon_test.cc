@@ -217,7 +217,7 @@ TEST_F(DaemonTest, SaysWhyThereIsNoDevice) {
 
 TEST_F(DaemonTest, SaysWhatIsWrongWithTheCommandLine) {
   const std::vector<std::vector<std::string>> wrong = {
-      {}, {"--listen"}, {"--listen", "tcp:1"}, {"--listen", "unix:" + path_, "--log", "loud"}, {"--no-such-option"}};
+      {"--listen"}, {"--listen", "tcp:1"}, {"--listen", "unix:" + path_, "--log", "loud"}, {"--no-such-option"}};
   for (const auto& arguments : wrong) {
     DaemonProcess daemon(arguments);
     EXPECT_EQ(WEXITSTATUS(daemon.Wait()), kServiceUsage);
