@@ -9,6 +9,7 @@
 #include "programs/service_options.h"
 #include "protocol/base/printable.h"
 #include "protocol/link/link_address.h"
+#include "protocol/link/typed_address.h"
 
 namespace tessera {
 namespace {
@@ -28,6 +29,8 @@ Result<std::string> ControlUrl(const VgpuOptions& options) {
   if (url.empty() && options.server.empty()) url = Variable("TESSERA_CONTROL");
   if (url.empty()) {
     url = options.server.empty() ? Variable("TESSERA_SERVER") : options.server;
+    // A path, as for other commands; nobody is asked at a gateway.
+    if (const std::string meant = AddressMeantBy(url); !UnixPathOf(meant).empty()) url = meant;
     end = ".control";
   }
   if (url.empty()) {

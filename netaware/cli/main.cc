@@ -123,7 +123,9 @@ void AddServer(CLI::App* command, std::string* server, LinkOptions* link, const 
   command
       ->add_option(
           "--server", *server,
-          std::string("address of a running tesserad, or of the tessera-gateway of its host (default: $TESSERA_SERVER, else ") +
+          std::string(
+              "address of a running tesserad, or of the tessera-gateway of its host; a path alone is unix:PATH, a host alone "
+              "tls://HOST:4180 (default: $TESSERA_SERVER, else ") +
               otherwise + ")")
       ->type_name("unix:PATH|" + LinkForms("|") + "[,...]");
   command->add_flag("--insecure", link->insecure,

@@ -21,6 +21,7 @@
 #include "netaware/job/job_config.h"
 #include "netaware/job/placer_path.h"
 #include "protocol/link/link_address.h"
+#include "protocol/link/typed_address.h"
 
 namespace tessera {
 namespace {
@@ -134,7 +135,7 @@ int RunCommand(const RunOptions& options) {
     server = found.url;
   }
   // A way without a link would be measured as one that is not impaired.
-  if (!options.link.impair.empty() && !HasLinkScheme(server)) {
+  if (!options.link.impair.empty() && !HasLinkScheme(AddressMeantBy(server))) {
     return Refuse(
         {kExitUsage, "--impair makes a link worse, and there is none to '" + server + "': give --server " + LinkForms()});
   }

@@ -9,6 +9,7 @@
 #include "netaware/cli/found_server.h"
 #include "netaware/cli/server_reach.h"
 #include "protocol/base/small_file.h"
+#include "protocol/link/typed_address.h"
 #include "protocol/wire/handle.h"
 #include "protocol/wire/handshake.h"
 
@@ -54,7 +55,7 @@ ServerProblem SplitServers(std::string_view list, std::vector<std::string>* urls
   const std::string whole(list);
   for (;;) {
     const size_t comma = list.find(',');
-    std::string url(list.substr(0, comma));
+    std::string url = AddressMeantBy(list.substr(0, comma));
     if (url.empty()) {
       return {kExitUnknownScheme,
               "the list of servers '" + whole + "' has an empty entry: write the addresses with one comma between them"};
@@ -77,6 +78,7 @@ ServerProblem ReachServers(const std::string& list, const LinkOptions& link, Ser
                            std::vector<ReachedServer>* servers, const std::string& vgpus, const std::string& tickets) {
   std::vector<std::string> urls;
   if (const ServerProblem problem = SplitServers(list, &urls); problem.exit_code != kExitOk) return problem;
+  const std::vector<std::string> typed = SplitAtCommas(list);
   const std::vector<std::string> shares = vgpus.empty() ? std::vector<std::string>(urls.size()) : SplitAtCommas(vgpus);
   if (shares.size() != urls.size()) {
     return {kExitUsage, "--vgpu " + vgpus + " is for " + std::to_string(shares.size()) + " servers, and there are " +
@@ -97,6 +99,7 @@ ServerProblem ReachServers(const std::string& list, const LinkOptions& link, Ser
                     : CheckServer(server.address, ask, &server.report, 0, shares[i], ReadTicketFile(files[i]));
     }
     if (problem.exit_code == kExitOk) continue;
+    problem.sentence += problem.sentence.empty() ? "" : TakenAs(typed[i], url);
     const bool names_it = urls.size() == 1 || problem.sentence.empty() || problem.sentence.find(url) != std::string::npos;
     if (!names_it) problem.sentence = url + ": " + problem.sentence;
     return problem;

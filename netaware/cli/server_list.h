@@ -10,8 +10,8 @@
 
 namespace tessera {
 
-// The addresses between the commas. A problem (kExitUnknownScheme) for a list with an empty entry, with an address twice, or
-// with more servers than a process can use.
+// The addresses between the commas, as they are meant (typed_address.h). A problem (kExitUnknownScheme) for a list with an empty
+// entry, with an address twice, or with more servers than a process can use.
 ServerProblem SplitServers(std::string_view list, std::vector<std::string>* urls);
 
 // A server that answers: where it is reached, and what it said.

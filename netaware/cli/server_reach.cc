@@ -7,6 +7,7 @@
 #include "netaware/cli/companion.h"
 #include "netaware/cli/install_layout.h"
 #include "protocol/link/link_address.h"
+#include "protocol/link/typed_address.h"
 
 namespace tessera {
 
@@ -16,8 +17,8 @@ ServerProblem ReachServer(const std::string& url, const LinkOptions& link, Serve
   if (url == kUnixScheme) return {kExitUnknownScheme, "the server address '" + url + "' names no socket: write unix:PATH"};
   if (url.starts_with(kUnixScheme)) return {};
   if (!HasLinkScheme(url)) {
-    return {kExitUnknownScheme,
-            "the server address '" + url + "' has no known scheme: this version takes unix:PATH, " + LinkForms()};
+    return {kExitUnknownScheme, "the server address '" + url + "' has no known scheme: this version takes " +
+                                    std::string(kTypedForms) + ", unix:PATH, " + LinkForms()};
   }
   if (const Result<LinkAddress> parsed = LinkAddress::Parse(url); !parsed.ok()) {
     return {kExitUnknownScheme, parsed.status().message()};

@@ -20,9 +20,9 @@ struct GatewayProcess {
   std::string url;  // with the port that was chosen when it was 0
   std::string who;  // a sentence for the user, when whoever connects there need prove nothing
 
-  // Starts tessera-gateway, which lies beside this program, and waits until it listens. It ends with the calling thread.
-  // kUnavailable when it ended instead: it has said why in the log.
-  static Result<GatewayProcess> Start(const Options& options, ChildLogs& logs);
+  // Starts tessera-gateway, which lies beside this program, at `address`, and waits until it listens. It ends with the calling
+  // thread. kUnavailable when it ended instead: it has said why in the log.
+  static Result<GatewayProcess> Start(const std::string& address, const Options& options, ChildLogs& logs);
 };
 
 }  // namespace tessera

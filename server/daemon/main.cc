@@ -38,14 +38,41 @@ int ExitCodeOfBroker(const Status& status) {
   return status.code() == StatusCode::kInvalidArgument ? kServiceUsage : kServiceCannotListen;
 }
 
-// Nothing for a server of one job, and for one whose clients a placer sends.
-std::string HowToUseIt(const Options& options, const GatewayProcess& gateway, bool is_default) {
-  if (options.owner_fd >= 0 || options.needs_ticket) return "";
+// What the line says that tells that the server can be used.
+struct Told {
+  std::string where;  // "unix:A and tls://B"
+  std::string use;    // of HowToUse(); empty: of one job, or one whose clients a placer sends
+  std::string who;    // who may connect, of gateways where nobody need prove who he is
+};
+
+Told Tell(const Options& options, const std::vector<GatewayProcess>& gateways, bool is_default) {
+  Told told{.where = "unix:" + options.listen_path, .use = "", .who = ""};
+  for (const std::string& path : options.more_paths) told.where += " and unix:" + path;
   std::vector<std::string> urls;
-  if (!gateway.url.empty()) urls.push_back(gateway.url);
+  for (const GatewayProcess& gateway : gateways) {
+    urls.push_back(gateway.url);
+    told.where += " and " + gateway.url;
+    if (!gateway.who.empty()) told.who += "; " + gateway.who;
+  }
+  if (options.owner_fd >= 0 || options.needs_ticket) return told;
   char name[HOST_NAME_MAX + 1] = {};
   gethostname(name, sizeof(name) - 1);
-  return HowToUse(options.listen_path, is_default, urls, name);
+  told.use = HowToUse(options.listen_path, is_default, urls, name);
+  return told;
+}
+
+// All sockets of this host, in their order.
+Result<std::vector<UnixListener>> Bind(const Options& options, bool is_default) {
+  if (is_default) RETURN_IF_ERROR(MakeSocketDirectory(options.listen_path, options.socket.group));
+  std::vector<std::string> paths = {options.listen_path};
+  paths.insert(paths.end(), options.more_paths.begin(), options.more_paths.end());
+  std::vector<UnixListener> listeners;
+  for (const std::string& path : paths) {
+    Result<UnixListener> listener = UnixListener::Bind(path, options.socket);
+    if (!listener.ok()) return listener.status();
+    listeners.push_back(std::move(listener).value());
+  }
+  return listeners;
 }
 
 int RunDaemon(Options options) {
@@ -63,22 +90,18 @@ int RunDaemon(Options options) {
   }
   if (const int code = ChooseCallFilter(*devices, &options); code != kServiceOk) return code;
   const bool is_default = options.listen_path == UserSocketPath(DefaultSocket::kServer);
-  if (is_default) {
-    const Status made = MakeSocketDirectory(options.listen_path, options.socket.group);
-    if (!made.ok()) return Fail(kName, made, kServiceCannotListen);
-  }
-  Result<UnixListener> listener = UnixListener::Bind(options.listen_path, options.socket);
-  if (!listener.ok()) return Fail(kName, listener.status(), kServiceCannotListen);
+  Result<std::vector<UnixListener>> listeners = Bind(options, is_default);
+  if (!listeners.ok()) return Fail(kName, listeners.status(), kServiceCannotListen);
   ChildLogs logs;
-  GatewayProcess gateway;
-  if (!options.gateway_url.empty()) {
-    Result<GatewayProcess> started = GatewayProcess::Start(options, logs);
+  std::vector<GatewayProcess> gateways;
+  for (const std::string& url : options.gateway_urls) {
+    Result<GatewayProcess> started = GatewayProcess::Start(url, options, logs);
     if (!started.ok()) {
       // What ended has said on stderr what is wrong.
       const bool told = started.status().code() == StatusCode::kUnavailable;
       return told ? kServiceCannotListen : Fail(kName, started.status(), kServiceCannotListen);
     }
-    gateway = *started;
+    gateways.push_back(*started);
   }
   options.driver = devices->driver;  // `auto` is decided once, for all workers alike
   options.priorities = devices->priorities;
@@ -90,20 +113,18 @@ int RunDaemon(Options options) {
   report.context_bytes = devices->context_bytes;
   report.sessions_max = options.sessions_max;
   report.needs_vgpu = options.no_default_vgpu;
-  Supervisor supervisor(options, std::move(listener).value(), std::move(report), logs, notice);
+  Supervisor supervisor(options, std::move(listeners).value(), std::move(report), logs, notice);
   if (const Status status = supervisor.Prepare(); !status.ok()) return Fail(kName, status, kServiceInternal);
-  supervisor.Watch(gateway);
+  const Told told = Tell(options, gateways, is_default);
+  supervisor.Watch(std::move(gateways));
   if (const Status status = supervisor.StartBroker(); !status.ok()) return Fail(kName, status, ExitCodeOfBroker(status));
-  if (const Status status = supervisor.StartNode(gateway.url); !status.ok()) return Fail(kName, status, kServiceCannotListen);
+  if (const Status status = supervisor.StartNode(); !status.ok()) return Fail(kName, status, kServiceCannotListen);
   RaiseDescriptorLimit();  // every share of the sessions holds one here
-  const std::string also = gateway.url.empty() ? "" : " and " + gateway.url;
-  const std::string who = gateway.who.empty() ? "" : "; " + gateway.who;
   const std::string control = supervisor.control_url().empty() ? "" : "; control API at " + supervisor.control_url();
-  Announce(fmt::format("{}: listening on unix:{}{}, devices: {}, driver {}{}{}{}", kName, options.listen_path, also,
-                       DescribeDevices(*devices), DescribeVersion(devices->version), HowToUseIt(options, gateway, is_default),
-                       who, control));
+  Announce(fmt::format("{}: listening on {}, devices: {}, driver {}{}{}{}", kName, told.where, DescribeDevices(*devices),
+                       DescribeVersion(devices->version), told.use, told.who, control));
   LeaveForeground(options);
-  notice.Ready(fmt::format("unix:{}{}, {}", options.listen_path, also, DescribeDevices(*devices)));
+  notice.Ready(fmt::format("{}, {}", told.where, DescribeDevices(*devices)));
   const int code = supervisor.Run();
   RemoveOwnDirectory(options, options.listen_path);
   return code;

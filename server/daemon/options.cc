@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <set>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "protocol/base/bytes_text.h"
 #include "protocol/base/printable.h"
 #include "protocol/link/link_address.h"
+#include "protocol/link/typed_address.h"
 #include "server/daemon/caller.h"
 #include "server/daemon/metrics_listener.h"
 #include "server/daemon/socket_options.h"
@@ -78,16 +80,23 @@ bool TakeAudit(const std::string& word, Options::Audit* audit) {
 
 // Takes the values of --listen apart. Empty, or a sentence for the user.
 std::string TakeListen(const std::vector<std::string>& listen, Options* options) {
-  for (const std::string& url : listen) {
-    const bool beyond = HasLinkScheme(url);
-    if (beyond) {
-      if (const Result<LinkAddress> address = LinkAddress::Parse(url); !address.ok()) return address.status().message();
-    } else if (UnixPathOf(url).empty()) {
-      return "cannot listen on '" + url + "': --listen takes unix:PATH, and " + LinkForms() + " besides";
+  std::set<std::string> seen;
+  for (const std::string& typed : listen) {
+    const std::string url = AddressMeantBy(typed);
+    if (HasLinkScheme(url)) {
+      Result<LinkAddress> address = LinkAddress::Parse(url);
+      if (!address.ok()) return address.status().message();
+      options->gateway_urls.push_back(url);
+      if (address->port == 0) continue;  // each gets another one
+    } else if (const std::string path = UnixPathOf(url); path.empty()) {
+      return "cannot listen on '" + Printable(typed) + "': --listen takes " + std::string(kTypedForms) + ", unix:PATH, " +
+             LinkForms();
+    } else if (options->listen_path.empty()) {
+      options->listen_path = path;
+    } else {
+      options->more_paths.push_back(path);
     }
-    std::string& to = beyond ? options->gateway_url : options->listen_path;
-    if (!to.empty()) return "there can be one --listen unix:PATH and one --listen " + LinkForms();
-    to = beyond ? url : UnixPathOf(url);
+    if (!seen.insert(url).second) return "--listen names " + Printable(url) + " twice: leave one of them out";
   }
   if (options->listen_path.empty()) options->listen_path = UserSocketPath(DefaultSocket::kServer);
   return options->listen_path.empty() ? "there is no XDG_RUNTIME_DIR for the socket: say where with --listen unix:PATH" : "";
@@ -146,8 +155,8 @@ int ParseOptions(int argc, char** argv, Options* options) {
   app.add_option(
          "--listen", listen,
          "Where clients connect: unix:PATH (a socket of this user alone; default: /run/tessera/tessera.sock of root, else "
-         "$XDG_RUNTIME_DIR/tessera.sock, where commands look for it); given a second time with an address of a network, a "
-         "tessera-gateway is started for clients on other hosts")
+         "$XDG_RUNTIME_DIR/tessera.sock, where commands look for it); for an address of a network a tessera-gateway is started, "
+         "for clients on other hosts. Once for each. A path alone is unix:PATH, a host alone tls://HOST:4180")
       ->type_name("unix:PATH|" + LinkForms("|"))
       ->allow_extra_args(false);
   std::string group;
@@ -274,11 +283,12 @@ int ParseOptions(int argc, char** argv, Options* options) {
          "started anew")
       ->type_name("FILE");
   std::vector<std::string> control;
-  app.add_option("--control", control,
-                 "Where the control API listens, by which vGPUs are made and changed (tessera vgpu): unix:PATH, none, or auto "
-                 "(beside the socket of --listen unix:PATH, with .control at the end; the default); who may connect as for that "
-                 "socket. Besides, tls://HOST:PORT for other hosts, with the files of --certificate, --key, --authority and the "
-                 "names of --allow")
+  app.add_option(
+         "--control", control,
+         "Where the control API listens, by which vGPUs are made and changed (tessera vgpu): unix:PATH, none, or auto "
+         "(beside the first socket of --listen unix:PATH, with .control at the end; the default); who may connect as for that "
+         "socket. Besides, tls://HOST:PORT for other hosts, with the files of --certificate, --key, --authority and the "
+         "names of --allow")
       ->type_name("{auto,none}|unix:PATH|tls://HOST:PORT")
       ->allow_extra_args(false);
   std::string state = "auto";

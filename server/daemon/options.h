@@ -18,12 +18,13 @@ struct Options : ServiceOptions {
   enum class Role { kDaemon, kWorker, kProbe, kTrial, kMonitor, kImageKeeper };
   Role role = Role::kDaemon;
 
-  std::string listen_path;                  // of --listen unix:PATH
+  std::string listen_path;                  // of the first --listen unix:PATH, or the default
+  std::vector<std::string> more_paths;      // of further ones
   SocketAccess socket;                      // of --socket-group and --socket-mode
   std::vector<std::string> administrators;  // of --admin, as holders (caller.h)
-  std::string gateway_url;                  // of --listen SCHEME://HOST:PORT; empty: no gateway
-  LinkOptions link;                         // of the gateway
-  uint32_t resume_grace_s = 30;             // of the gateway
+  std::vector<std::string> gateway_urls;    // of --listen SCHEME://HOST:PORT: a gateway for each
+  LinkOptions link;                         // of the gateways
+  uint32_t resume_grace_s = 30;             // of the gateways
   std::string driver = "auto";              // auto, cuda, emulator or a path
   uint32_t sessions_max = 256;
   uint32_t start_wait_s = 60;            // how long a session may wait for its turn to begin

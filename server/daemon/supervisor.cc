@@ -64,7 +64,7 @@ constexpr size_t kSharesReserve = 2 * size_t{4096};
 
 // Whether anybody but the server's own user and root may come.
 bool ServesOthers(const Options& options) {
-  return options.owner_fd < 0 && (!options.gateway_url.empty() || options.socket.mode != SocketAccess{}.mode);
+  return options.owner_fd < 0 && (!options.gateway_urls.empty() || options.socket.mode != SocketAccess{}.mode);
 }
 
 // A quarter is kept for others; of which the first piece that a session asks for is had by everybody.
@@ -77,7 +77,8 @@ FairBound::Limits HostMemoryLimits(const Options& options) {
 
 }  // namespace
 
-Supervisor::Supervisor(const Options& options, UnixListener listener, ServerReport report, ChildLogs& logs, ServiceNotice& notice)
+Supervisor::Supervisor(const Options& options, std::vector<UnixListener> listeners, ServerReport report, ChildLogs& logs,
+                       ServiceNotice& notice)
     : options_(options),
       logs_(logs),
       notice_(notice),
@@ -85,7 +86,7 @@ Supervisor::Supervisor(const Options& options, UnixListener listener, ServerRepo
       usage_(options_, logs),
       node_(options_, logs),
       pool_(options_, broker_.gpus(), logs),
-      listener_(std::move(listener)),
+      listeners_(std::move(listeners)),
       report_(std::move(report)),
       monitor_(options.log_word, logs),
       auditor_(options.audit),
@@ -116,14 +117,12 @@ int Supervisor::Run() {
     notice_.Beat(MonotonicNs());
     // poll() skips negative descriptors.
     const bool accepts = phase_ == Phase::kServing && !accepting_.rests(MonotonicNs());
-    std::vector<pollfd> ready = {{signals_.get(), POLLIN, 0},
-                                 {accepts ? listener_.fd() : -1, POLLIN, 0},
-                                 {phase_ == Phase::kServing ? options_.owner_fd : -1, POLLIN, 0},
-                                 {broker_.fd(), POLLIN, 0},
-                                 {vgpu_file_ ? vgpu_file_->fd() : -1, POLLIN, 0},
-                                 {auditor_.fd(), POLLIN, 0},
-                                 {usage_.fd(), POLLIN, 0},
+    std::vector<pollfd> ready = {{signals_.get(), POLLIN, 0}, {phase_ == Phase::kServing ? options_.owner_fd : -1, POLLIN, 0},
+                                 {broker_.fd(), POLLIN, 0},   {vgpu_file_ ? vgpu_file_->fd() : -1, POLLIN, 0},
+                                 {auditor_.fd(), POLLIN, 0},  {usage_.fd(), POLLIN, 0},
                                  {node_.fd(), POLLIN, 0}};
+    const size_t first_listener = ready.size();
+    for (const UnixListener& listener : listeners_) ready.push_back({accepts ? listener.fd() : -1, POLLIN, 0});
     const size_t first_silent = ready.size();
     for (const auto& [id, client] : silent_) ready.push_back({client.connection.get(), POLLIN, 0});
     const size_t first_start = ready.size();
@@ -158,14 +157,16 @@ int Supervisor::Run() {
     TendNode();
     TendAudit();
     AnswerRoomWaiters(-1);
-    if (ready[2].revents != 0 && phase_ == Phase::kServing) {
+    if (ready[1].revents != 0 && phase_ == Phase::kServing) {
       LogInfo("the process that this server was started for has ended");
       Advance(Phase::kDraining);
     }
     const std::span<const pollfd> all(ready);
     DropStarts(all.subspan(first_start, first_worker - first_start));
     HearSilent(all.subspan(first_silent, first_start - first_silent));
-    if (phase_ == Phase::kServing && (ready[1].revents & POLLIN) != 0) AcceptClients();
+    for (size_t i = 0; i < listeners_.size() && phase_ == Phase::kServing; ++i) {
+      if ((ready[first_listener + i].revents & POLLIN) != 0) AcceptClients(listeners_[i]);
+    }
     TendStarts();
     if (phase_ != Phase::kServing && MonotonicNs() >= deadline_ns_) {
       Advance(phase_ == Phase::kDraining ? Phase::kTerminating : Phase::kKilling);
@@ -176,11 +177,9 @@ int Supervisor::Run() {
   broker_.Stop();
   usage_.Stop();
   node_.Stop();
-  if (gateway_.pid > 0) {
-    // Its sessions have ended by now; the address is free again when this process has ended.
-    kill(gateway_.pid, SIGTERM);
-    waitpid(gateway_.pid, nullptr, 0);
-  }
+  // Their sessions have ended by now; the addresses are free again when these processes have ended.
+  for (const GatewayProcess& gateway : gateways_) kill(gateway.pid, SIGTERM);
+  for (const GatewayProcess& gateway : gateways_) waitpid(gateway.pid, nullptr, 0);
   logs_.Relay();
   return kServiceOk;
 }
@@ -395,11 +394,12 @@ void Supervisor::Reap() {
     const pid_t pid = waitpid(-1, &wait_status, WNOHANG);
     if (pid <= 0) return;
     logs_.Forget(pid);
-    if (pid == gateway_.pid) {
-      LogError("the gateway at {} {}: clients on other hosts cannot connect any more; start the server again", gateway_.url,
+    std::erase_if(gateways_, [&](const GatewayProcess& gateway) {
+      if (gateway.pid != pid) return false;
+      LogError("the gateway at {} {}: clients on other hosts cannot connect there any more; start the server again", gateway.url,
                DescribeWaitStatus(wait_status));
-      gateway_.pid = -1;
-    }
+      return true;
+    });
     if (broker_.Forget(pid, wait_status) || usage_.Forget(pid, wait_status) || node_.Forget(pid, wait_status)) continue;
     stuck_.erase(pid);
     AnswerRoomWaiters(pid);
@@ -450,12 +450,12 @@ void Supervisor::Advance(Phase phase) {
   switch (phase) {
     case Phase::kServing: break;
     case Phase::kDraining:
-      listener_.Close();
+      for (UnixListener& listener : listeners_) listener.Close();
       LogInfo("ending: no new sessions, {} sessions get {} s", workers_.size(), options_.grace_s);
       deadline_ns_ = now_ns + options_.grace_s * uint64_t{1'000'000'000};
       break;
     case Phase::kTerminating:
-      listener_.Close();
+      for (UnixListener& listener : listeners_) listener.Close();
       if (!workers_.empty()) LogInfo("ending {} sessions", workers_.size());
       SignalWorkers(SIGTERM);
       deadline_ns_ = now_ns + kTermWaitNs;

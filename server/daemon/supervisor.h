@@ -14,6 +14,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "programs/service_notice.h"
@@ -64,19 +65,19 @@ class Supervisor {
 
   // `report` is what queries are told, without what changes from one to the next. `logs` and `notice` outlive it; the latter
   // hears that the loop lives, reads its keys again, and ends.
-  Supervisor(const Options& options, UnixListener listener, ServerReport report, ChildLogs& logs, ServiceNotice& notice);
+  Supervisor(const Options& options, std::vector<UnixListener> listeners, ServerReport report, ChildLogs& logs,
+             ServiceNotice& notice);
 
   // Blocks the signals the loop handles; before the first worker is started, so that none gets lost.
   Status Prepare();
-  // The gateway, if there is one: a word in the log when it ends before this daemon does. Before Run().
-  void Watch(const GatewayProcess& gateway) { gateway_ = gateway; }
+  // The gateways: a word in the log when one ends before this daemon does. Before Run().
+  void Watch(std::vector<GatewayProcess> gateways) { gateways_ = std::move(gateways); }
   // Starts the broker, if there is to be one, and gives it the file of vGPUs; waits for what it says to that. Before Run().
   // kInvalidArgument: what stands in the file cannot be; kUnavailable: the control API cannot listen where it was asked to, or
   // its state not be where it was asked to.
   Status StartBroker();
-  // Starts the node, if there is to be one. `gateway_url`: where clients of other hosts come; empty: none do. Before Run().
-  // kNotFound: there is no such program.
-  Status StartNode(const std::string& gateway_url);
+  // Starts the node, if there is to be one, after Watch(). Before Run(). kNotFound: there is no such program.
+  Status StartNode();
   // After that: where the control API listens for other hosts, tls://HOST:PORT; empty: nowhere.
   std::string control_url() const { return control_tls_ ? control_tls_->address().Url() : ""; }
   // Runs until SIGTERM or SIGINT came and every worker has ended. Returns the exit code.
@@ -127,8 +128,8 @@ class Supervisor {
   static constexpr const char* kEnding = "the server is ending: start it again, or use another one";
   enum class Phase { kServing, kDraining, kTerminating, kKilling };
 
-  // Accepts whoever connects. Beyond the bounds of strangers the oldest that has said nothing goes.
-  void AcceptClients();
+  // Accepts whoever connects there. Beyond the bounds of strangers the oldest that has said nothing goes.
+  void AcceptClients(UnixListener& listener);
   // Looks at the clients that have not spoken: takes those that have, drops those that left or whose time is over. `ready`: of
   // each.
   void HearSilent(std::span<const pollfd> ready);
@@ -221,7 +222,7 @@ class Supervisor {
   UsageProcess usage_;
   NodeProcess node_;
   WorkerPool pool_;
-  UnixListener listener_;
+  std::vector<UnixListener> listeners_;
   UniqueFd metrics_;                        // where the broker tells of what it counts
   std::optional<UnixListener> control_;     // of the control API
   std::optional<TcpListener> control_tls_;  // likewise
@@ -247,9 +248,9 @@ class Supervisor {
   Shortage waiting_{"waiting for clients", "raise the limits of tesserad (ulimit -n)"};
   std::map<pid_t, Worker> workers_;
   std::vector<RoomWaiter> room_waiters_;
-  std::set<pid_t> stuck_;  // have not ended in time: nobody waits for them again
-  GatewayProcess gateway_;
-  FiguresMessage figures_;  // as the broker has said last
+  std::set<pid_t> stuck_;                 // have not ended in time: nobody waits for them again
+  std::vector<GatewayProcess> gateways_;  // that run
+  FiguresMessage figures_;                // as the broker has said last
   std::vector<Asked> asked_;
   uint64_t next_ask_ = 1;
   std::optional<VgpuFile> vgpu_file_;

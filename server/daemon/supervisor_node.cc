@@ -8,9 +8,9 @@
 
 namespace tessera {
 
-Status Supervisor::StartNode(const std::string& gateway_url) {
+Status Supervisor::StartNode() {
   std::vector<std::string> urls;
-  if (!gateway_url.empty()) urls.push_back(gateway_url);
+  for (const GatewayProcess& gateway : gateways_) urls.push_back(gateway.url);
   urls.push_back("unix:" + options_.listen_path);
   return node_.Start(std::move(urls));
 }

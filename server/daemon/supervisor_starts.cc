@@ -37,9 +37,9 @@ size_t StartsAtOnce() { return std::max<size_t>(Supervisor::kStartsAtOnce, std::
 
 // --- Strangers ---
 
-void Supervisor::AcceptClients() {
+void Supervisor::AcceptClients(UnixListener& listener) {
   for (int taken = 0; taken < kTakenAtOnceMax; ++taken) {
-    Result<UniqueFd> connection = listener_.Accept();
+    Result<UniqueFd> connection = listener.Accept();
     if (!connection.ok()) {
       if (connection.status().code() == StatusCode::kTimedOut) return accepting_.End();  // nobody waits
       if (connection.status().code() != StatusCode::kPermissionDenied) {
@@ -85,8 +85,9 @@ void Supervisor::HearSilent(std::span<const pollfd> ready) {
 
 Caller Supervisor::WhoIs(int connection, const std::string& said) const {
   const Result<PeerCredentials> peer = PeerOf(connection);
-  return CallerOf(peer.ok() ? peer.value() : PeerCredentials{-1, UINT32_MAX, UINT32_MAX}, gateway_.pid, said,
-                  options_.administrators);
+  const PeerCredentials who = peer.ok() ? peer.value() : PeerCredentials{-1, UINT32_MAX, UINT32_MAX};
+  const bool is_gateway = std::ranges::any_of(gateways_, [&](const GatewayProcess& one) { return one.pid == who.pid; });
+  return CallerOf(who, is_gateway ? who.pid : -1, said, options_.administrators);
 }
 
 bool Supervisor::Hear(Silent& client) {

@@ -1,5 +1,6 @@
 #include "server/daemon/tell_sandbox.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 
@@ -19,8 +20,9 @@ int TellWorkerSandbox(const Options& options) {
   SandboxReport report = InspectWorkerSandbox(options);
   const SandboxReport services = InspectServiceSandbox(options);
   if (report.gaps.empty()) report.gaps = services.gaps;  // what workers lack too is told of them
-  if (options.gateway_url.starts_with("ucx://") && report.gaps.empty())
-    report.gaps = InspectSandbox(NetworkSandbox(Service::kGateway, options.sandbox, {})).gaps;
+  const bool uses_ucx =
+      std::ranges::any_of(options.gateway_urls, [](const std::string& url) { return url.starts_with("ucx://"); });
+  if (uses_ucx && report.gaps.empty()) report.gaps = InspectSandbox(NetworkSandbox(Service::kGateway, options.sandbox, {})).gaps;
   // Where there is a driver it is tried there.
   if (Result<DeviceList> devices = ProbeDevices(options.driver, options.log_word); devices.ok()) {
     const TrialResult tried = TryDriverInSandbox(*devices, options);

@@ -71,13 +71,13 @@ class Services(TableTest):
 
     # tesserad.
 
-    @row("tesserad: two `--listen` of a kind, an address of another form")
+    @row("tesserad: one `--listen` twice, an address of another form")
     def test_addresses_of_tesserad(self):
         self.ends(DAEMON, 2, "tcp:1.*unix:PATH", "--listen", "tcp:1")
         self.ends(DAEMON, 2, "'unix:'.*unix:PATH", "--listen", "unix:")
-        self.tesserad(2, "tcp://x.*tcp://HOST:PORT", "--listen", "tcp://x")
-        self.tesserad(2, "one --listen unix:PATH", "--listen", "unix:/tmp/x")
-        self.tesserad(2, "one --listen tcp://", "--listen", TCP, "--listen", TCP)
+        self.tesserad(2, "tcp://x:y.*tcp://HOST:PORT", "--listen", "tcp://x:y")
+        self.tesserad(2, "names unix:/tmp/x twice", "--listen", "unix:/tmp/x", "--listen", "/tmp/x")
+        self.tesserad(2, "names tls://gpu7:4180 twice", "--listen", "gpu7", "--listen", "tls://gpu7:4180")
 
     @row("tesserad: no `--listen unix:PATH`, and no place for the default socket")
     def test_no_default_socket(self):

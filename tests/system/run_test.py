@@ -106,10 +106,21 @@ class DefaultAddress(unittest.TestCase):
         self.assertIn(f"none is named, and {self.url} answers: ", self.say("doctor").stdout)
         if HAS_CONTROL_API:
             self.assertEqual(self.say("vgpu", "list").stderr, said)
+            self.assertEqual(self.say("vgpu", "list", "--server", self.url.removeprefix("unix:")).stderr, "")
         # What is named comes before it, as does a placer.
         self.assertIn("/nonexistent/x", self.say("run", "--", "true", code=72, TESSERA_SERVER="unix:/nonexistent/x").stderr)
         self.assertIn("/nonexistent/x", self.say("run", "--", "true", code=80, TESSERA_PLACER="unix:/nonexistent/x").stderr)
         self.assertIn("private server", self.say("run", "--driver", "emulator", "--", "true").stderr)
+
+    def test_several_addresses_of_each_kind(self):
+        more = os.path.join(os.path.dirname(self.place), "more.sock")
+        line = self.start("--listen", "tcp://127.0.0.1:0", "--listen", more, "--listen", "unix:" + more + "2", "--listen", "tcp://127.0.0.1:0")
+        where = line.removeprefix("tesserad: listening on ").split(",")[0].split(" and ")
+        self.assertEqual(where[:2], [f"unix:{more}", f"unix:{more}2"])
+        self.assertEqual(len(set(where)), 4, line)
+        for url in (more, *where[1:]):
+            self.assertEqual(self.say("run", "-q", "--server", url, "--", program("count")).stdout, "1\n")
+        self.assertEqual(line.count("; on other hosts: tessera run --server tcp://127.0.0.1:"), 2, line)
 
     def test_where_there_is_none(self):
         done = self.say("status", code=72)

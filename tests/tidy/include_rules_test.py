@@ -8,7 +8,7 @@ import sources
 
 # What every kind of link is made of.
 LINK = [f"protocol/link/{name}" for name in ("link.h", "link_address.h", "link_listener.h", "link_options.h", "link_supply.h",
-                                             "preamble.h", "resume_messages.h", "stream_link.h")]
+                                             "preamble.h", "resume_messages.h", "stream_link.h", "typed_address.h")]
 
 # Folder of the including file -> prefixes of our own headers that it may include. The longest folder that matches counts.
 OWN = {
@@ -72,9 +72,9 @@ OWN = {
     "netaware/lease": ["netaware/lease/", "netaware/job/", "netaware/cli/exit_codes.h", "programs/", "protocol/base/", "protocol/wire/holder.h",
                        "protocol/rpc/rpc_client.h", "protocol/link/link_options.h", "generated/control/"],
     "netaware/admin": ["netaware/admin/", "netaware/identity/", "netaware/vgpu/", "netaware/pool/", "netaware/job/", "netaware/cli/exit_codes.h", "programs/repeated_view.h", "programs/service_options.h", "protocol/base/",
-                       "protocol/wire/holder.h", "protocol/link/link_address.h", "protocol/rpc/rpc_client.h", "generated/control/"],
+                       "protocol/wire/holder.h", "protocol/link/link_address.h", "protocol/link/typed_address.h", "protocol/rpc/rpc_client.h", "generated/control/"],
     "netaware/cli": ["netaware/cli/", "netaware/vgpu/", "netaware/pool/", "netaware/job/", "protocol/base/", "protocol/wire/", "protocol/channel/", "programs/",
-                     "protocol/link/impaired/impaired_link.h", "protocol/link/link_address.h", "protocol/link/link_options.h",
+                     "protocol/link/impaired/impaired_link.h", "protocol/link/link_address.h", "protocol/link/link_options.h", "protocol/link/typed_address.h",
                      "protocol/link/tls/tls_certificate.h", "protocol/link/tls/tls_identity.h", "protocol/link/tls/tls_keys.h", "protocol/ticket/ticket_keys.h",
                      "protocol/runtime/stub_note.h", "protocol/memory/window_table.h", "protocol/control/", "generated/control/", "generated/spec_hash.h"],
 }
