@@ -42,6 +42,12 @@ if(TESSERA_CONTROL_API AND TARGET tessera_emulator AND NOT TESSERA_SANITIZE)
   install(FILES deploy/systemd/user-tesserad.service DESTINATION lib/systemd/user RENAME tesserad.service COMPONENT tessera-server)
   install(FILES deploy/systemd/tessera-placer.service DESTINATION lib/systemd/system COMPONENT tessera-placer)
 
+  # dpkg keeps what an administrator has changed there.
+  install(FILES deploy/packages/tesserad.toml DESTINATION /etc/tessera COMPONENT tessera-server)
+  file(WRITE ${CMAKE_BINARY_DIR}/packages/control/conffiles "/etc/tessera/tesserad.toml\n")
+  file(CHMOD ${CMAKE_BINARY_DIR}/packages/control/conffiles PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
+  set(CPACK_DEBIAN_TESSERA-SERVER_PACKAGE_CONTROL_EXTRA ${CMAKE_BINARY_DIR}/packages/control/conffiles)
+
   set(CPACK_GENERATOR DEB)
   set(CPACK_PACKAGE_NAME tessera)
   set(CPACK_PACKAGE_VENDOR Tessera)

@@ -1,9 +1,12 @@
 #include "programs/service_command_line.h"
 
+#include <algorithm>
 #include <iostream>
+#include <vector>
 
 #include "programs/completion.h"
 #include "programs/manual.h"
+#include "programs/settings_file.h"
 
 namespace tessera {
 
@@ -22,6 +25,16 @@ ServiceCommandLine::ServiceCommandLine(const char* name, const char* description
       ->type_name("SECONDS")
       ->check(CLI::Range(1U, 3600U).description("1 to 3600"))
       ->capture_default_str();
+}
+
+void ServiceCommandLine::AddSettingsFile(const char* name) {
+  settings_name_ = name;
+  app_.add_option(
+          "--config", settings_path_,
+          std::string("A file of options: lines KEY = VALUE, with options as keys, which the command line overrides; none: no "
+                      "such file (default: $XDG_CONFIG_HOME/tessera/") +
+              name + ", else /etc/tessera of root and ~/.config/tessera of others)")
+      ->type_name("{none}|FILE");
 }
 
 void ServiceCommandLine::AddSessionsMax(uint32_t* sessions_max) {
@@ -92,8 +105,18 @@ void ServiceCommandLine::AddSandbox(std::string* mode) {
 }
 
 int ServiceCommandLine::Parse(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (!settings_name_.empty()) {
+    std::string path = SettingsPath(settings_name_);
+    if (const std::optional<std::string> named = SettingsNamedIn(words)) path = *named == "none" ? "" : *named;
+    Result<std::vector<std::string>> more = SettingsAsWords(app_, path, words);
+    if (!more.ok()) return Refuse(more.status().message());
+    words.insert(words.begin(), more->begin(), more->end());
+    if (!more->empty()) from_settings_ = path;
+  }
+  std::ranges::reverse(words);
   try {
-    app_.parse(argc, argv);
+    app_.parse(words);
   } catch (const CLI::Success& success) {
     app_.exit(success, std::cout, std::cerr);
     return kServiceOk;
@@ -113,7 +136,8 @@ int ServiceCommandLine::Parse(int argc, char** argv) {
 }
 
 int ServiceCommandLine::Refuse(const std::string& why) const {
-  std::cerr << app_.get_name() << ": " << why << ". See " << app_.get_name() << " --help.\n";
+  const std::string also = from_settings_.empty() ? "" : " (some options are from " + from_settings_ + ")";
+  std::cerr << app_.get_name() << ": " << why << also << ". See " << app_.get_name() << " --help.\n";
   return kServiceUsage;
 }
 

@@ -22,6 +22,8 @@ class ServiceCommandLine {
   // Begins with --help, --version, --completion, --log and --hello-timeout. `options` is filled in by Parse() and outlives this.
   ServiceCommandLine(const char* name, const char* description, const char* footer, ServiceOptions& options);
   CLI::App& app() { return app_; }
+  // Options may stand in the file `name` (settings_file.h), or in another one: adds --config.
+  void AddSettingsFile(const char* name);
   // Options that not all of them have.
   void AddSessionsMax(uint32_t* sessions_max);
   // Files of a certificate, its key and authorities, for whoever connects by TLS.
@@ -33,8 +35,8 @@ class ServiceCommandLine {
   void AddCarrying();                  // carry_fd
   void AddSandbox(std::string* mode);  // of the process that carries sessions: a word of SandboxMode
 
-  // -1 when the program is to run, else its exit code: kServiceOk after --help, --version and --completion, whose text went to
-  // stdout; kServiceUsage after an error, whose sentence went to stderr.
+  // Reads the file of settings before. -1 when the program is to run, else its exit code: kServiceOk after --help, --version and
+  // --completion, whose text went to stdout; kServiceUsage after an error, whose sentence went to stderr.
   int Parse(int argc, char** argv);
   // Says on stderr what is wrong with the command line; kServiceUsage.
   int Refuse(const std::string& why) const;
@@ -43,6 +45,9 @@ class ServiceCommandLine {
   CLI::App app_;
   ServiceOptions& options_;
   std::string shell_;
+  std::string settings_name_;  // empty: there is no such file
+  std::string settings_path_;  // of --config
+  std::string from_settings_;  // the file that options are from
 };
 
 }  // namespace tessera

@@ -2,23 +2,22 @@
 
 #include <fmt/core.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "programs/config_lines.h"
+#include "programs/settings_file.h"
 #include "protocol/base/printable.h"
-#include "protocol/base/small_file.h"
 
 namespace tessera {
 namespace {
 
 using Kind = ConfigLine::Kind;
 
-constexpr size_t kFileBytesMax = 64 << 10;
 constexpr std::array<std::string_view, 3> kKeyFiles = {"certificate", "key", "authority"};
 // Options whose values are numbers, and whether these are written as texts too ("0.25:0.5", "10m").
 constexpr std::pair<std::string_view, bool> kNumbers[] = {
@@ -54,12 +53,6 @@ std::vector<std::string> WordsOf(const JobConfig::Setting& setting, bool is_flag
   std::vector<std::string> words;
   for (const std::string& value : setting.values) words.push_back(fmt::format("--{}={}", setting.key, value));
   return words;
-}
-
-// Of a file that was not read. In a directory that is closed to this user, as another's HOME, it is nothing of his.
-bool IsAbsent(const std::string& path, const Status& why) {
-  struct stat state {};
-  return why.code() == StatusCode::kNotFound || (why.code() == StatusCode::kPermissionDenied && stat(path.c_str(), &state) != 0);
 }
 
 bool IsFlag(const CLI::Option& option) { return option.get_items_expected_max() == 0; }
@@ -117,12 +110,12 @@ std::vector<std::string> JobConfig::Paths() {
 Result<JobConfig> JobConfig::Read(const std::vector<std::string>& paths) {
   JobConfig config;
   for (const std::string& path : paths) {
-    Result<std::string> text = ReadSmallFile(path, kFileBytesMax);
-    if (!text.ok() && IsAbsent(path, text.status())) continue;
+    Result<std::optional<std::string>> text = ReadSettingsFile(path);
     if (!text.ok()) return text.status();
+    if (!text->has_value()) continue;
     config.files_.push_back(path);
     JobParser parser;
-    Result<std::vector<ConfigLine>> lines = ParseConfigLines(*text, path, parser.Keys());
+    Result<std::vector<ConfigLine>> lines = ParseConfigLines(**text, path, parser.Keys());
     if (!lines.ok()) return lines.status();
     for (ConfigLine& line : *lines) {
       if (const std::string wrong = CheckValue(line); !wrong.empty()) return ConfigError(path, line.line, wrong);

@@ -151,6 +151,7 @@ std::string TakePlacer(const std::string& admission, Options* options) {
 int ParseOptions(int argc, char** argv, Options* options) {
   ServiceCommandLine line("tesserad", "Runs the GPU work of Tessera clients on this machine.", kFooter, *options);
   CLI::App& app = line.app();
+  line.AddSettingsFile("tesserad.toml");
   std::vector<std::string> listen;
   app.add_option(
          "--listen", listen,

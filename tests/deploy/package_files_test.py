@@ -28,6 +28,7 @@ UNITS = {
     "tessera-server": ["system/tesserad.service", "system/tessera-node.service", "user/tesserad.service"],
     "tessera-placer": ["system/tessera-placer.service"],
 }
+SETTINGS = {"tessera-server": {"etc/tessera/tesserad.toml"}}  # conffiles
 # Packages whose headers are no code of ours to speak of: the system's, and those of libraries that are linked dynamically or not at all.
 LINKED = re.compile(r"libc6-dev|libc6-dev-.*|libstdc\+\+-.*|libgcc-.*|linux-libc-dev|libabsl-dev|libgrpc\+\+-dev|libgrpc-dev|liblz4-dev|"
                     r"libprotobuf-dev|libseccomp-dev|libsqlite3-dev|libzstd-dev|libucx-dev|prometheus-cpp-dev|libgtest-dev|"
@@ -49,7 +50,7 @@ class PackageFiles(unittest.TestCase):
         run(ROOT / "deploy/packages/make-files", BUILD, BUILD / "packages/files", "0.0-1~test", "Somebody <somebody@test.invalid>")
         cls.directory = directory
         for package in PACKAGES:
-            run("cmake", "--install", BUILD, "--component", package, "--prefix", directory / package / "usr")
+            run("cmake", "--install", BUILD, "--component", package, "--prefix", "/usr", env={**os.environ, "DESTDIR": str(directory / package)})
             cls.files[package] = {str(path.relative_to(directory / package)) for path in (directory / package).rglob("*")
                                   if path.is_symlink() or not path.is_dir()}
 
@@ -61,7 +62,7 @@ class PackageFiles(unittest.TestCase):
         for package, (linked, others, libraries) in PACKAGES.items():
             private = self.private(package)
             wanted = {f"usr/bin/{name}" for name in linked} | {f"{private}/bin/{name}" for name in linked + others}
-            wanted |= {f"{private}/lib/{name}" for name in libraries} | {f"usr/lib/systemd/{name}" for name in UNITS[package]}
+            wanted |= {f"{private}/lib/{name}" for name in libraries} | {f"usr/lib/systemd/{name}" for name in UNITS[package]} | SETTINGS.get(package, set())
             self.assertEqual({name for name in self.files[package] if not name.startswith("usr/share/")}, wanted)
             for name in linked:
                 link = os.readlink(self.directory / package / "usr/bin" / name)

@@ -87,6 +87,25 @@ class Services(TableTest):
                                   user=NOBODY, group=NOBODY, extra_groups=[])
             self.check(done, 2, "no XDG_RUNTIME_DIR for the socket: say where with --listen unix:PATH", "tesserad: ")
 
+    @row("tesserad: a file of settings with an unknown key, a value that the option does not take, cut off, or that everybody may change")
+    def test_settings(self):
+        file = f"{self.directory.name}/tessera/tesserad.toml"
+        os.mkdir(os.path.dirname(file))
+        place = {"XDG_CONFIG_HOME": self.directory.name}
+        for text, line, sentence in (("grace = 1\nmax-session = 3\n", 2, "no key 'max-session': the nearest is 'max-sessions'"),
+                                     ("max-sessions = 0\n", 1, "the value of the key 'max-sessions' is none: .*1 to 4096"),
+                                     ("no-vgpus = 1\n", 1, "a number is no value of the key 'no-vgpus', which takes true or false"),
+                                     ('listen = ["/a",\n', 1, "list of the key 'listen' has no end"), ("worker-fd = 3\n", 1, "no key 'worker-fd'")):
+            with open(file, "w") as out:
+                out.write(text)
+            self.ends(DAEMON, 2, f"{file}, line {line}: .*{sentence}", **place)
+        with open(file, "w") as out:
+            out.write('sandbox = "perhaps"\n')
+        self.ends(DAEMON, 2, f"--sandbox takes.*'perhaps' .some options are from {file}", **place)
+        os.chmod(file, 0o666)
+        self.ends(DAEMON, 2, f"{file} can be changed by everybody: chmod o-w", **place)
+        self.ends(DAEMON, 2, "--max-sessions.*1 to 4096", "--config", "none", "--max-sessions", "0", **place)
+
     @row("tesserad: no driver there; a file that is none; Tessera's own client library")
     def test_no_driver(self):
         here = ("--listen", self.url, "--driver")

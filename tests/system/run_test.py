@@ -122,6 +122,14 @@ class DefaultAddress(unittest.TestCase):
             self.assertEqual(self.say("run", "-q", "--server", url, "--", program("count")).stdout, "1\n")
         self.assertEqual(line.count("; on other hosts: tessera run --server tcp://127.0.0.1:"), 2, line)
 
+    def test_its_file_of_settings(self):
+        file = os.path.join(os.path.dirname(self.place), "settings.toml")
+        with open(file, "w") as out:
+            out.write(f'listen = ["{self.place}.sock"]\nmax-sessions = 1  # of both\nno-vgpus = true\n')
+        self.assertIn(f"listening on unix:{self.place}.sock, ", self.start("--config", file, "--max-sessions", "2"))
+        status = self.say("status", "--server", self.place + ".sock", "-o", "json").stdout
+        self.assertRegex(status, '"sessions_max": 2')
+
     def test_where_there_is_none(self):
         done = self.say("status", code=72)
         self.assertEqual(done.stderr, f"tessera: there is no server to ask, and none at {self.url}: start tesserad, or name one with --server or "

@@ -43,7 +43,7 @@ def missing(document, text):
         for word in CODE.findall(line):
             path = word.split(":")[0].rstrip("/")
             # `protocol/spec/DOMAIN.toml` is no name of one file.
-            if path.startswith("generated/") or re.search(r"[A-Z]{3}", path.replace("README", "").replace("CMake", "")):
+            if path.startswith(("generated/", "/")) or re.search(r"[A-Z]{3}", path.replace("README", "").replace("CMake", "")):
                 continue
             is_file = FILE.fullmatch(path) and pathlib.Path(path).name in NAMES
             if (is_file or PATH.fullmatch(path)) and not is_there(document, path):

@@ -64,7 +64,7 @@ OWN = {
     "netaware/placer": ["netaware/inventory/", "netaware/placer/", "protocol/base/"],
     "netaware/store": ["netaware/store/", "protocol/base/"],
     "netaware/vgpu": ["netaware/vgpu/", "protocol/base/"],
-    "netaware/job": ["netaware/job/", "programs/config_lines.h", "programs/default_socket.h", "protocol/base/"],
+    "netaware/job": ["netaware/job/", "programs/config_lines.h", "programs/default_socket.h", "programs/settings_file.h", "protocol/base/"],
     "netaware/pool": ["netaware/pool/", "netaware/job/", "netaware/vgpu/usage_time.h", "protocol/base/"],
     "netaware/service": ["netaware/service/", "netaware/grants/", "netaware/inventory/", "netaware/placer/", "netaware/store/",
                          "programs/", "protocol/base/", "protocol/wire/", "protocol/ticket/", "protocol/rpc/", "protocol/channel/unix_socket.h",
