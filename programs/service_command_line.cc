@@ -7,6 +7,7 @@
 #include "programs/completion.h"
 #include "programs/manual.h"
 #include "programs/settings_file.h"
+#include "programs/unknown_word.h"
 
 namespace tessera {
 
@@ -121,7 +122,7 @@ int ServiceCommandLine::Parse(int argc, char** argv) {
     app_.exit(success, std::cout, std::cerr);
     return kServiceOk;
   } catch (const CLI::ParseError& error) {
-    return Refuse(error.what());
+    return Refuse(WithNearest(app_, error));
   }
   if (!shell_.empty()) {
     const std::string script = CompletionScript(app_, shell_);

@@ -1,15 +1,19 @@
 // The `tessera` command: its command line. What each command does is in the file named after it.
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "netaware/cli/admin_program.h"
 #include "netaware/cli/doctor_command.h"
 #include "netaware/cli/exit_codes.h"
 #include "netaware/cli/found_server.h"
+#include "netaware/cli/help_command.h"
 #include "netaware/cli/keys_command.h"
 #include "netaware/cli/run_command.h"
 #include "netaware/cli/view_command.h"
@@ -21,6 +25,7 @@
 #include "netaware/vgpu/vgpu_command_line.h"
 #include "programs/completion.h"
 #include "programs/manual.h"
+#include "programs/unknown_word.h"
 #include "protocol/link/impaired/impaired_link.h"
 #include "protocol/link/link_address.h"
 
@@ -147,6 +152,16 @@ void AddServer(CLI::App* command, std::string* server, LinkOptions* link, const 
       ->check(CLI::Range(1U, kConnectionsMax).description("1 to " + std::to_string(kConnectionsMax)));
 }
 
+// What CommandsAsOptions() takes, for help, completion and manual pages.
+void AddHelp(CLI::App& app) {
+  std::string names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names += (names.empty() ? "" : ",") + command->get_name();
+  CLI::App* const help = app.add_subcommand("help", "print what 'tessera COMMAND --help' does");
+  help->add_option("command")->type_name("{" + names + "}");
+  app.add_subcommand("version", "print the version");
+}
+
 int Main(int argc, char** argv) {
   CLI::App app{"Runs unmodified CUDA programs on hosts without a GPU.", "tessera"};
   app.set_version_flag("--version", std::string("tessera ") + TESSERA_VERSION, "print the version and exit");
@@ -237,16 +252,24 @@ int Main(int argc, char** argv) {
   completion_command->add_option("shell", shell, "the shell")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
   completion_command->footer(kCompletionFooter);
   AddManual(app, kCommandSection);
+  if (!is_run) AddHelp(app);
 
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (!is_run) words = CommandsAsOptions(std::move(words));
+  if (const std::string unknown = is_run ? "" : UnknownCommand(app, words); !unknown.empty()) {
+    std::fprintf(stderr, "tessera: %s: see 'tessera --help'\n", unknown.c_str());
+    return kExitUsage;
+  }
+  std::ranges::reverse(words);
   try {
-    app.parse(argc, argv);
+    app.parse(words);
   } catch (const CLI::Success& text_wanted) {
     app.exit(text_wanted);
     return kExitOk;
   } catch (const CLI::ParseError& error) {
     const CLI::App* at = app.get_subcommands().empty() ? &app : app.get_subcommands().front();
     const std::string name = at == &app ? "tessera" : "tessera " + at->get_name();
-    std::fprintf(stderr, "tessera: %s: see '%s --help'\n", error.what(), name.c_str());
+    std::fprintf(stderr, "tessera: %s: see '%s --help'\n", WithNearest(app, error).c_str(), name.c_str());
     return kExitUsage;
   }
   if (run_command->parsed()) return RunCommand(run);

@@ -29,6 +29,13 @@ class Run(TableTest):
         self.tessera(code, sentence, "run", "--quiet", "--driver", "emulator", "--", *words, **options)
 
     @row("unknown option or command, no program")
+    def test_unknown_words(self):
+        self.tessera(2, "no command 'stauts': the nearest is 'status': see 'tessera --help'", "stauts", "-o", "json")
+        self.tessera(2, "no command 'rnu': the nearest is 'run'", "help", "rnu")
+        self.tessera(2, "shwo.*: the nearest is 'show': see 'tessera keys --help'", "keys", "shwo")
+        self.tessera(2, "--sever.*: the nearest is '--server': see 'tessera status --help'", "status", "--sever", "x")
+
+    @row("unknown option or command, no program")
     def test_malformed_option(self):
         self.tessera(2, "no-such-option.*tessera run --help", "run", "--no-such-option", "--", "true")
 

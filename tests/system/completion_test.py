@@ -36,6 +36,7 @@ class Completion(unittest.TestCase):
     def test_commands_of_tessera(self):
         self.assertEqual(complete(TESSERA, "st"), ["status"])
         self.assertEqual(complete(TESSERA, "--v"), ["--version"])
+        self.assertEqual(complete(TESSERA, "help", "st"), ["status"])
         self.assertEqual(complete(TESSERA, "run", "--dr"), ["--driver"])
         self.assertEqual(complete(TESSERA, "run", "--driver", "emu"), ["emulator"])
         self.assertEqual(complete(TESSERA, "status", "-o", ""), ["text", "wide", "json", "yaml"])

@@ -66,6 +66,14 @@ class ExitStatus(unittest.TestCase):
         self.assertEqual(run("cat", input="text").stdout, "text")
 
 
+class Help(unittest.TestCase):
+    def test_is_a_command_too(self):
+        for words, same in ((("help",), ("--help",)), (("help", "run"), ("run", "--help")), (("help", "vgpu"), ("vgpu", "--help")), (("version",), ("--version",))):
+            told = [subprocess.run([TESSERA, *each], capture_output=True, text=True, timeout=60, env=environment()) for each in (words, same)]
+            self.assertEqual((told[0].returncode, told[0].stdout, told[0].stderr), (0, told[1].stdout, ""))
+            self.assertIn("essera", told[0].stdout)
+
+
 class DefaultAddress(unittest.TestCase):
     """A server that was told no address, and commands that name none."""
 
