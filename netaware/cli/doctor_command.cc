@@ -90,9 +90,18 @@ std::vector<Finding> CheckCertificate(const LinkOptions& link) {
   const Result<CertificateDescription> description = DescribeCertificateFile(path);
   if (!description.ok()) return {};
   const CertificateDescription& own = description.value();
-  const bool soon = own.ends < time(nullptr) + kSoonS;
-  return {{soon ? Grade::kNote : Grade::kGood, "certificate",
-           path + " is that of " + Printable(own.name) + " until " + DescribeTime(own.ends),
+  const time_t now = time(nullptr);
+  const std::string whose = path + " is that of " + Printable(own.name);
+  if (own.ends <= now) {
+    return {{Grade::kProblem, "certificate", whose + " and has expired (" + DescribeTime(own.ends) + ")",
+             "ask for a new one ('tessera keys client', 'tessera keys renew' before it ends)"}};
+  }
+  if (own.begins > now) {
+    return {{Grade::kProblem, "certificate", whose + " and is not valid before " + DescribeTime(own.begins),
+             "correct this host's clock, or wait"}};
+  }
+  const bool soon = own.ends < now + kSoonS;
+  return {{soon ? Grade::kNote : Grade::kGood, "certificate", whose + " until " + DescribeTime(own.ends),
            soon ? "ask for a new one in time ('tessera keys client')" : ""}};
 }
 

@@ -1,9 +1,6 @@
 #include "netaware/cli/library_checks.h"
 
-#include <elf.h>
 #include <fmt/core.h>
-#include <sys/stat.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,6 +12,7 @@
 
 #include "netaware/cli/install_layout.h"
 #include "netaware/cli/program_file.h"
+#include "netaware/cli/program_reach.h"
 #include "protocol/base/elf_file.h"
 #include "protocol/runtime/stub_note.h"
 #include "protocol/wire/handshake.h"
@@ -87,15 +85,6 @@ Finding Describe(const std::string& how, const std::string& library, const std::
           kInstallAgain};
 }
 
-// A program whose rights are not those of who starts it: the loader then takes no LD_LIBRARY_PATH.
-bool HasRightsOfItsOwn(const std::string& file) {
-  struct stat info {};
-  if (stat(file.c_str(), &info) != 0) return false;
-  const bool other_user = (info.st_mode & S_ISUID) != 0 && info.st_uid != geteuid();
-  const bool other_group = (info.st_mode & S_ISGID) != 0 && info.st_gid != getegid();
-  return other_user || other_group || getxattr(file.c_str(), "security.capability", nullptr, 0) > 0;
-}
-
 Finding Problem(const std::string& text, const std::string& advice) { return {Grade::kProblem, "program", text, advice}; }
 
 }  // namespace
@@ -140,35 +129,26 @@ std::vector<Finding> CheckLibraryPath(const InstallLayout& layout) {
 }
 
 std::vector<Finding> CheckProgram(const InstallLayout& layout, const std::string& name) {
-  std::string file = FindProgram(name);
+  const std::string found = FindProgram(name);
+  std::string file = found;
   if (file.empty()) return {Problem(name + " does not exist", "check its name, or install it")};
-  if (!IsElf(file)) {
-    const std::string interpreter = InterpreterOf(file);
-    if (interpreter.empty())
-      return {Problem(file + " is neither a program nor a script that names its interpreter", "check the file")};
-    file = interpreter;
-  }
+  const std::optional<MachineCode> code = MachineCode::Of(file);
+  if (!code) return {Problem(file + " is neither a program nor a script that names its interpreter", "check the file")};
+  file = code->file;
+  if (const std::optional<Unreached> why = WhyUnreached(*code)) return {Problem(why->text, why->advice)};
   Result<ElfFile> elf = ElfFile::Read(file);
-  if (!elf.ok() || elf->machine != EM_X86_64) {
-    return {Problem(file + " is not for this kind of machine, or damaged", "use a program for 64-bit x86 processors")};
-  }
-  if (!elf->has_loader) {
-    return {Problem(file + " is linked statically: it loads no libraries",
-                    "link it with shared libraries (and nvcc's -cudart as you like)")};
-  }
-  if (HasRightsOfItsOwn(file)) {
-    return {Problem(
-        file + " runs with rights of its own (set-user-ID or capabilities), with which the loader ignores LD_LIBRARY_PATH",
-        "start a copy of it without them: cp " + file + " .")};
-  }
+  if (!elf.ok()) return {Problem(file + " is damaged", "check the file, or install it again")};
   if (const std::string library = FindIn(elf->search_first, file); !library.empty() && !ReleaseOf(library)) {
     return {Problem(file + " has an RPATH, which leads to " + library + " before LD_LIBRARY_PATH is looked at",
                     "make it a RUNPATH: patchelf --set-rpath '" + elf->search_first + "' " + file)};
   }
-  std::string text = file + " gets " + layout.client_dir + "/" + kLibrary + " from 'tessera run'";
+  std::string text = (file == found ? file : found + " leads to " + file + ", which") + " gets " + layout.client_dir + "/" +
+                     kLibrary + " from 'tessera run'";
   if (const std::string library = FindIn(elf->search_last, file); !library.empty())
     text += "; by itself its RUNPATH leads to " + library;
-  return {{Grade::kGood, "program", text, ""}};
+  const bool is_version_shim = found.find("/shims/") != std::string::npos;
+  return {{is_version_shim ? Grade::kNote : Grade::kGood, "program", text,
+           is_version_shim ? "it is a shim that chooses a program when it starts: look at that one ('pyenv which')" : ""}};
 }
 
 }  // namespace tessera

@@ -16,8 +16,9 @@ std::vector<Finding> CheckClientLibraries(const InstallLayout& layout);
 std::vector<Finding> CheckLibraryPath(const InstallLayout& layout);
 
 // Whether `tessera run` gives the program (a path, or a name to look for in PATH) Tessera's library: not when it is linked
-// statically, for another machine, runs with rights of its own, or brings an RPATH with another libcuda.so.1 (ld.so(8)). Of a
-// script its interpreter is looked at. Libraries that the program loads may have an RPATH too; they are not looked at.
+// statically, for another machine, runs with rights of its own (program_reach.h), or brings an RPATH with another libcuda.so.1
+// (ld.so(8)). Of a script its interpreter is looked at, of a shim what it starts. Libraries that the program loads may have an
+// RPATH too; they are not looked at.
 std::vector<Finding> CheckProgram(const InstallLayout& layout, const std::string& name);
 
 }  // namespace tessera

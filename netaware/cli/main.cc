@@ -188,7 +188,7 @@ int Main(int argc, char** argv) {
       ->type_name("NAME[+NAME]");
   AddJobOptions(*run_command, &run.job);
   run_command->add_flag("--stats", run.stats, "print calls, round trips and bytes when each process ends");
-  run_command->add_flag("-q,--quiet", run.quiet, "do not say which GPU is used");
+  run_command->add_flag("-q,--quiet", run.quiet, "do not say which GPU is used, nor that the program cannot use one");
   run_command->add_option("program", run.command, "the program and its arguments, behind --")->required()->type_name("");
   run_command->positionals_at_end();
   run_command->footer(kRunFooter);

@@ -2,9 +2,11 @@
 
 #include <elf.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -13,6 +15,20 @@
 #include "protocol/base/unique_fd.h"
 
 namespace tessera {
+
+namespace {
+
+bool IsDirectory(const std::string& file) {
+  struct stat info {};
+  return stat(file.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+}  // namespace
+
+int WhyNotStartable(const std::string& file) {
+  if (access(file.c_str(), X_OK) != 0) return errno;
+  return IsDirectory(file) ? EISDIR : 0;
+}
 
 std::string FindProgram(const std::string& name) {
   if (name.find('/') != std::string::npos) return access(name.c_str(), F_OK) == 0 ? name : "";
@@ -23,7 +39,7 @@ std::string FindProgram(const std::string& name) {
     const size_t end = std::min(path.find(':', start), path.size());
     const std::string directory = end == start ? "." : path.substr(start, end - start);
     const std::string file = directory + "/" + name;
-    if (access(file.c_str(), X_OK) == 0) return file;
+    if (access(file.c_str(), X_OK) == 0 && !IsDirectory(file)) return file;
     if (found.empty() && access(file.c_str(), F_OK) == 0) found = file;
     start = end + 1;
   }

@@ -5,8 +5,12 @@
 
 namespace tessera {
 
-// The file that execvp() would start for `name`, looked for in PATH when it has no slash; empty when there is none.
+// The file that execvp() would start for `name`, looked for in PATH when it has no slash, where a directory is passed by; empty
+// when there is none.
 std::string FindProgram(const std::string& name);
+
+// 0, or the errno with which such a file cannot be started: EISDIR, EACCES.
+int WhyNotStartable(const std::string& file);
 
 // Whether it is machine code (of whatever machine), not a script.
 bool IsElf(const std::string& file);

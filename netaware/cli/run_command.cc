@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <optional>
 #include <vector>
 
 #include "netaware/cli/exit_codes.h"
@@ -16,6 +17,7 @@
 #include "netaware/cli/pool_job.h"
 #include "netaware/cli/private_server.h"
 #include "netaware/cli/program_file.h"
+#include "netaware/cli/program_reach.h"
 #include "netaware/cli/server_check.h"
 #include "netaware/cli/server_list.h"
 #include "netaware/job/job_config.h"
@@ -71,8 +73,17 @@ int NotStarted(const std::string& program, int error) {
                                              " cannot be started: it or the interpreter it names does not exist; check the "
                                              "path, or install it"});
   }
+  if (error == EISDIR)
+    return Refuse({kExitNotExecutable, program + " is a directory and no program: name the program that is to be started"});
   return Refuse({kExitNotExecutable, "the program " + program + " cannot be started: " + std::strerror(error) +
                                          "; check that it is an executable file for this machine (chmod +x)"});
+}
+
+// Of a program that will find no GPU, or the wrong one: it is started nevertheless, since what it starts may find one.
+void WarnOfUnreached(const std::string& program) {
+  const std::optional<MachineCode> code = MachineCode::Of(program);
+  const std::optional<Unreached> why = code ? WhyUnreached(*code) : std::nullopt;
+  if (why) std::fprintf(stderr, "tessera: this program gets no GPU from here: %s; %s\n", why->text.c_str(), why->advice.c_str());
 }
 
 }  // namespace
@@ -87,7 +98,7 @@ int RunCommand(const RunOptions& options) {
                                              (name.find('/') == std::string::npos ? " in the directories of PATH" : "") +
                                              ": check its name, or install it"});
   }
-  if (access(program.c_str(), X_OK) != 0) return NotStarted(program, errno);
+  if (const int error = WhyNotStartable(program); error != 0) return NotStarted(program, error);
 
   std::string server = options.server;
   std::string names;
@@ -173,6 +184,7 @@ int RunCommand(const RunOptions& options) {
   }
 
   if (!text.empty() && !options.quiet) std::fprintf(stderr, "tessera: %s\n", text.c_str());
+  if (!options.quiet) WarnOfUnreached(program);
   SetEnvironment(layout.value(), server, names, vgpus, tickets, options.stats);
   std::vector<char*> argv;
   for (const std::string& word : options.command) argv.push_back(const_cast<char*>(word.c_str()));

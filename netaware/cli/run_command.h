@@ -16,7 +16,7 @@ struct RunOptions {
   JobOptions job;               // of a job whose GPUs a placer finds
   LinkOptions link;             // of an agent for a server on another host
   bool stats = false;           // print what was forwarded when each process ends
-  bool quiet = false;           // do not say which GPU is used
+  bool quiet = false;           // do not say which GPU is used, nor that the program cannot use one
   std::vector<std::string> command;
 };
 

@@ -16,6 +16,10 @@ from bad_input import HEADING, NOBODY, Listener, ServerOfNobody, TableTest, TcpL
 from product import BUILD, TESSERA, Gateway, Keys, Server, environment, program
 
 
+# A program of machine code alone: _exit(3).
+STATIC = "void _start(void) { __asm__(\"syscall\" :: \"a\"(60), \"D\"(3)); }"
+
+
 class Run(TableTest):
     """`tessera run` with something wrong."""
 
@@ -301,10 +305,22 @@ class Run(TableTest):
         self.emulated(127, "/nonexistent/program", "/nonexistent/program")
         self.emulated(127, "no-such-program-anywhere.*PATH", "no-such-program-anywhere")
 
-    @row("program is not executable, or for another machine")
+    @row("program that the library cannot get into: 32-bit, linked statically, set-user-ID of another user, with capabilities")
+    def test_program_out_of_reach(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "program")
+            subprocess.run(["gcc", "-x", "c", "-static", "-nostdlib", "-o", path, "-"], input=STATIC, text=True, check=True)
+            run = ("run", "--driver", "emulator", "--", path)
+            done = subprocess.run([TESSERA, *run], capture_output=True, text=True, timeout=60, env=environment())
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertIn(f"tessera: this program gets no GPU from here: {path} is linked statically: it loads no libraries; link it", done.stderr)
+            done = subprocess.run([TESSERA, "run", "-q", *run[1:]], capture_output=True, text=True, timeout=60, env=environment())
+            self.assertEqual((done.returncode, done.stderr), (3, ""))
+
+    @row("program is not executable, a directory, or for another machine")
     def test_program_not_executable(self):
         self.emulated(126, "/etc/passwd.*chmod", "/etc/passwd")
-        self.emulated(126, "/etc ", "/etc")
+        self.emulated(126, "/etc is a directory", "/etc")
         with tempfile.NamedTemporaryFile(delete=False) as other_machine:
             self.addCleanup(os.unlink, other_machine.name)
             with open(TESSERA, "rb") as ours:

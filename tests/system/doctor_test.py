@@ -202,6 +202,25 @@ class Doctor(unittest.TestCase):
             file.write("no interpreter\n")
         self.check(self.doctor(script, code=1), "program", "problem", "neither a program nor a script", "check the file")
 
+    def test_a_shim(self):
+        python = self.copy_of_a_program()
+        script = os.path.join(self.directory, "shim")
+        with open(script, "w") as file:
+            file.write(f'#!/bin/sh\nexec "{python}" "$@"\n')
+        os.chmod(script, 0o755)
+        self.check(self.doctor(script), "program", "good", f"{script} leads to {python}, which gets ")
+
+    def test_a_certificate(self):
+        with tempfile.TemporaryDirectory() as place:
+            files = {name: os.path.join(place, f"{name.lower()}.pem") for name in ("CERTIFICATE", "KEY")}
+            for when, (grade, text, advice) in (("-1", ("problem", "alice and has expired", "ask for a new one")),
+                                                ("2", ("note", "alice until", "in time")), ("30", ("good", "alice until", ""))):
+                subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=alice", "-days", when,
+                                "-keyout", files["KEY"], "-out", files["CERTIFICATE"]], check=True, capture_output=True)
+                variables = {f"TESSERA_{name}": path for name, path in files.items()}
+                # Nobody listens there: this is of the certificate alone.
+                self.check(self.doctor(server="tls://127.0.0.1:1", code=1, **variables), "certificate", grade, text, advice)
+
     @WITH_PATCHELF
     def test_a_program_with_a_path_of_its_own(self):
         self.fake_library()
