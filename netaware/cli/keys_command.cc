@@ -110,7 +110,13 @@ Status Finish(const FileSet& files, bool force, const std::string& what, time_t 
 }
 
 Status MakeAuthorityFiles(const KeysOptions& options, time_t begins, time_t ends) {
-  const std::string name = ("Tessera authority of " + ThisHost()).substr(0, CertificateRequest::kNameBytesMax);
+  std::string name = options.name;
+  if (name.empty()) name = ("Tessera authority of " + ThisHost()).substr(0, CertificateRequest::kNameBytesMax);
+  if (name.size() > CertificateRequest::kNameBytesMax || Printable(name) != name) {
+    return Status(StatusCode::kInvalidArgument,
+                  "'" + Printable(name) + "' cannot be the name of an authority: --name takes 1 to " +
+                      std::to_string(CertificateRequest::kNameBytesMax) + " bytes that can be printed");
+  }
   Result<PemPair> made = MakeAuthority(name, begins, ends);
   if (!made.ok()) return made.status();
   FileSet files(WithoutSlash(options.subject));
@@ -171,15 +177,26 @@ Status Show(const KeysOptions& options) {
   const time_t now = time(nullptr);
   const char* state = now > one.ends ? "expired" : now < one.begins ? "not yet valid" : "valid";
   if (options.output == "json") {
-    const nlohmann::json json = {{"name", one.name},     {"names", one.names}, {"signed_by", one.issuer}, {"purposes", purposes},
-                                 {"begins", one.begins}, {"ends", one.ends},   {"state", state}};
+    const nlohmann::json json = {{"name", one.name},
+                                 {"names", one.names},
+                                 {"signed_by", one.issuer},
+                                 {"purposes", purposes},
+                                 {"begins", one.begins},
+                                 {"ends", one.ends},
+                                 {"state", state},
+                                 {"key", one.key_id},
+                                 {"signed_by_key", one.issuer_key_id},
+                                 {"fingerprint", one.fingerprint}};
     std::printf("%s\n", JsonText(json, 2).c_str());
     return Status::Ok();
   }
   std::printf("name       %s\n", Printable(one.name).c_str());
   if (!one.names.empty()) std::printf("hosts      %s\n", Printable(Joined(one.names)).c_str());
-  std::printf("purpose    %s\nsigned by  %s\nvalid      %s to %s (%s)\n", Joined(purposes).c_str(), Printable(one.issuer).c_str(),
-              DescribeTime(one.begins).c_str(), DescribeTime(one.ends).c_str(), state);
+  std::printf("purpose    %s\nsigned by  %s%s\nvalid      %s to %s (%s)\nkey        %s\nsha256     %s\n",
+              Joined(purposes).c_str(), Printable(one.issuer).c_str(),
+              one.issuer_key_id.empty() ? "" : (", key " + one.issuer_key_id).c_str(), DescribeTime(one.begins).c_str(),
+              DescribeTime(one.ends).c_str(), state, one.key_id.empty() ? "it does not say" : one.key_id.c_str(),
+              one.fingerprint.c_str());
   return Status::Ok();
 }
 

@@ -11,6 +11,7 @@ struct KeysOptions {
   std::string subject;          // a directory, names, a name, a file
   std::string authority = ".";  // the directory of the authority that signs
   std::string directory;        // where the files go; empty: a directory of the first name in `authority`
+  std::string name;             // of an authority; empty: one with this host's
   uint32_t days = 0;            // 0: as usual for what is made
   bool force = false;           // overwrite
   std::string output = "text";  // of show; or "json"

@@ -234,6 +234,7 @@ int Main(int argc, char** argv) {
       ->add_option("--directory", keys.directory,
                    "where the files go (default: a directory of the first name, in that of the authority)")
       ->type_name("DIRECTORY");
+  keys_command->add_option("--name", keys.name, "authority: its name (default: Tessera authority of HOST)")->type_name("NAME");
   keys_command->add_option("--days", keys.days, "how long it is valid (default: an authority ten years, others one)")
       ->type_name("DAYS")
       ->check(CLI::Range(1U, 36500U).description("1 to 36500"));

@@ -55,8 +55,8 @@ Result<CertificateSigner::Signed> CertificateSigner::Sign(const CertificateDescr
   if (shown.ends <= now || now >= is_.ends)
     return Denied(who + " has expired, or its authority has: make a new one with 'tessera keys'");
   if (shown.authority || shown.issuer_key_id != is_.key_id || shown.issuer != is_.name) {
-    return Denied(who + " is of another authority ('" + Printable(shown.issuer) +
-                  "') than the one with which this placer signs: make a new one with 'tessera keys'");
+    return Denied(who + " is of another authority (" + shown.IssuerText() + ") than the one with which this placer signs (" +
+                  CertificateDescription::AuthorityText(is_.name, is_.key_id) + "): make a new one with 'tessera keys'");
   }
   if (request.size() > kRequestBytesMax)
     return Status(StatusCode::kInvalidArgument, fmt::format("a request has {} bytes at most", kRequestBytesMax));

@@ -54,6 +54,21 @@ class KeysCommand(unittest.TestCase):
                 self.assertEqual(os.stat(os.path.join(directory, name)).st_mode & 0o777, 0o600, name)
         self.assertIn("gpu7.example, 10.0.0.7", self.keys("show", os.path.join(self.authority, "gpu7.example", "certificate.pem")))
 
+    def test_two_authorities_of_one_name(self):
+        others = os.path.join(self.directory.name, "others")
+        for place in (self.authority, others):
+            self.keys("authority", place, "--name", "Team A")
+            self.keys("client", "alice", "--authority", place)
+        ours, theirs = (json.loads(self.keys("show", "-o", "json", os.path.join(place, "authority.pem"))) for place in (self.authority, others))
+        self.assertEqual((ours["name"], theirs["name"]), ("Team A", "Team A"))
+        self.assertNotEqual(ours["key"], theirs["key"])
+        alice = self.show("alice", "certificate.pem")
+        self.assertEqual((alice["signed_by"], alice["signed_by_key"]), ("Team A", ours["key"]))
+        told = self.keys("show", os.path.join(self.authority, "alice", "certificate.pem"))
+        for line in (f"signed by  Team A, key {ours['key']}\n", f"key        {alice['key']}\n", f"sha256     {alice['fingerprint']}\n"):
+            self.assertIn(line, told)
+        self.assertIn("--name takes 1 to 64 bytes", self.keys("authority", others + "2", "--name", "x" * 65, code=78))
+
     def test_openssl_agrees(self):
         if subprocess.run(["which", "openssl"], capture_output=True).returncode != 0:
             self.skipTest("needs the openssl command")

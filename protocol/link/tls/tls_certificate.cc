@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <climits>
+#include <span>
 
+#include "protocol/base/printable.h"
 #include "protocol/base/small_file.h"
 #include "protocol/link/tls/tls_openssl.h"
 
@@ -46,14 +48,18 @@ std::vector<std::string> AlternativeNames(X509& certificate) {
   return names;
 }
 
-std::string HexOf(const ASN1_STRING* bytes) {
+std::string HexOf(std::span<const unsigned char> bytes) {
   std::string text;
-  for (int i = 0; bytes != nullptr && i < ASN1_STRING_length(bytes); ++i) {
+  for (const unsigned char byte : bytes) {
     constexpr const char* kDigits = "0123456789abcdef";
-    const unsigned char byte = ASN1_STRING_get0_data(bytes)[i];
     text += {kDigits[byte >> 4], kDigits[byte & 15]};
   }
   return text;
+}
+
+std::string HexOf(const ASN1_STRING* bytes) {
+  if (bytes == nullptr) return "";
+  return HexOf(std::span(ASN1_STRING_get0_data(bytes), static_cast<size_t>(ASN1_STRING_length(bytes))));
 }
 
 time_t TimeOf(const ASN1_TIME* time) {
@@ -88,7 +94,16 @@ CertificateDescription DescribeCertificate(X509& certificate) {
   description.key_id = HexOf(X509_get0_subject_key_id(&certificate));
   description.issuer_key_id = HexOf(X509_get0_authority_key_id(&certificate));
   description.serial = HexOf(X509_get0_serialNumber(&certificate));
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned bytes = 0;
+  if (X509_digest(&certificate, EVP_sha256(), digest, &bytes) == 1) description.fingerprint = HexOf(std::span(digest, bytes));
   return description;
+}
+
+std::string CertificateDescription::AuthorityText(const std::string& name, const std::string& key_id) {
+  constexpr size_t kShownMax = 16;  // digits: enough for eyes to tell keys apart
+  const std::string key = key_id.empty() ? "" : " (key " + Printable(key_id.substr(0, kShownMax)) + ")";
+  return "'" + Printable(name) + "'" + key;
 }
 
 Result<CertificateDescription> DescribeCertificateFile(const std::string& path) {

@@ -24,6 +24,12 @@ struct CertificateDescription {
   std::string key_id;         // of its key, as hexadecimal digits; empty: it does not say
   std::string issuer_key_id;  // of the key that signed it
   std::string serial;         // hexadecimal digits
+  std::string fingerprint;    // SHA-256 of the whole certificate, likewise
+
+  // Its issuer for people: "'Tessera authority of a' (key 0f3a91c2d4e5b687)". Two authorities may have one name.
+  std::string IssuerText() const { return AuthorityText(issuer, issuer_key_id); }
+  // The same of a name and a key_id; of an empty one the name alone.
+  static std::string AuthorityText(const std::string& name, const std::string& key_id);
 };
 
 CertificateDescription DescribeCertificate(X509& certificate);

@@ -17,6 +17,7 @@ namespace tessera {
 namespace {
 
 constexpr int kAuthoritiesDeepMax = 4;
+constexpr int kAuthoritiesNamedMax = 4;
 
 Status Unusable(const std::string& sentence) { return Status(StatusCode::kPermissionDenied, sentence); }
 
@@ -56,7 +57,9 @@ Status UseKey(SSL_CTX* context, const KeyFiles& files, const std::string& text) 
                   ": give two files that were made together with --certificate and --key");
 }
 
-Status UseAuthority(SSL_CTX* context, const std::string& path, const std::string& text) {
+// `names`: of the first ones, for sentences.
+Status UseAuthority(SSL_CTX* context, const std::string& path, const std::string& text, std::string* names) {
+  int named = 0;
   const BioPtr pem = ReadFrom(text);
   X509_STORE* store = SSL_CTX_get_cert_store(context);
   bool any = false;
@@ -66,6 +69,9 @@ Status UseAuthority(SSL_CTX* context, const std::string& path, const std::string
     if (X509_STORE_add_cert(store, one.get()) != 1)
       return Unusable("the authority " + path + " cannot be used: " + OpensslWords());
     any = true;
+    if (++named > kAuthoritiesNamedMax) continue;
+    const CertificateDescription is = DescribeCertificate(*one);
+    *names += (named > 1 ? ", " : "") + CertificateDescription::AuthorityText(is.name, is.key_id);
   }
   if (any) return Status::Ok();
   return Unusable(path + " holds no certificate in PEM form: give another file with --authority");
@@ -118,7 +124,7 @@ Status TlsIdentity::Use(const KeyTexts& texts) {
   SSL_CTX_set_verify_depth(context_, kAuthoritiesDeepMax);
   RETURN_IF_ERROR(UseCertificate(context_, files_.certificate, texts.certificate, &own_));
   RETURN_IF_ERROR(UseKey(context_, files_, texts.key));
-  RETURN_IF_ERROR(UseAuthority(context_, files_.authority, texts.authority));
+  RETURN_IF_ERROR(UseAuthority(context_, files_.authority, texts.authority, &authorities_));
   RETURN_IF_ERROR(CheckOwn(own_, files_.certificate, role_));
 
   allowed_ = texts.allowed;

@@ -31,6 +31,8 @@ class TlsIdentity {
   TlsRole role() const { return role_; }
   const KeyFiles& files() const { return files_; }
   const CertificateDescription& own() const { return own_; }
+  // Those whose signature counts, for sentences: "'A' (key 0f3a91c2d4e5b687), 'B' (key ...)", the first ones.
+  const std::string& authorities() const { return authorities_; }
   // Whether a peer with this certificate, which the authority has signed, may connect.
   bool Allows(const CertificateDescription& peer) const;
   // For SSL_new(); any thread.
@@ -44,6 +46,7 @@ class TlsIdentity {
   const TlsRole role_;
   const KeyFiles files_;
   CertificateDescription own_;
+  std::string authorities_;
   std::string protocol_;  // empty: whatever is spoken
   bool restricted_ = false;
   std::vector<std::string> allowed_;

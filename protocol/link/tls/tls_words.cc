@@ -71,8 +71,9 @@ Status DescribeRefusedCertificate(const TlsParties& parties, int error, const Ce
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
     case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
     case X509_V_ERR_CERT_SIGNATURE_FAILURE:
-      return Denied(theirs + " was signed by " + Quoted(failed.issuer) + ", an authority that " + parties.us.files().authority +
-                    " does not have: use certificates of one authority on both sides, or add its certificate to that file");
+      return Denied(theirs + " was signed by " + failed.IssuerText() + ", an authority that " + parties.us.files().authority +
+                    " does not have (it has " + parties.us.authorities() +
+                    "): use certificates of one authority on both sides, or add its certificate to that file");
     case X509_V_ERR_INVALID_PURPOSE:
       return Denied(theirs + " is not one for " + (peer_is_client ? "clients" : "servers") + ": make one with " +
                     Make(peer_is_client, leaf.name));
@@ -109,7 +110,7 @@ Status DescribeAlert(const TlsParties& parties, int alert) {
                     ", or it is damaged; correct that clock, or make a new one with " + again);
     case SSL_AD_UNKNOWN_CA:
     case SSL_AD_DECRYPT_ERROR:
-      return Denied(says + "its authority " + Quoted(own.issuer) +
+      return Denied(says + "its authority " + own.IssuerText() +
                     " is not known there; use certificates of one authority on both sides, or add its "
                     "certificate to --authority there");
     case SSL_AD_UNSUPPORTED_CERTIFICATE:

@@ -95,7 +95,7 @@ TEST_F(TlsCertificate, EveryBadOneHasItsSentenceOnTheSideThatSeesIt) {
        SSL_AD_UNKNOWN_CA},
       {"of an authority of the same name",
        SignCertificate(impostor.pair(), both(good)).value(),
-       {"'bob'", "authority.pem does not have"},
+       {"'bob'", "'Test authority' (key ", "authority.pem does not have (it has 'Test authority' (key "},
        SSL_AD_UNKNOWN_CA},
       {"self-signed", stranger.pair(), {"'Strangers'", "authority.pem does not have"}, SSL_AD_UNKNOWN_CA},
       {"for another host",
@@ -166,14 +166,15 @@ TEST_F(TlsCertificate, BothSidesHearOfIt) {
   EXPECT_THAT(meeting.far.status().message(), HasSubstr("'mallory' of the peer was signed by 'Strangers'"));
   EXPECT_EQ(meeting.near.status().code(), StatusCode::kPermissionDenied);
   EXPECT_THAT(meeting.near.status().message(),
-              AllOf(HasSubstr("does not accept the certificate"), HasSubstr("'Strangers' is not known there")));
+              AllOf(HasSubstr("does not accept the certificate"), HasSubstr("its authority 'Strangers' (key "),
+                    HasSubstr(") is not known there")));
 
   LinkOptions strange_server = stranger.Server("gpu8");
   strange_server.keys.authority = authority_.path();
   meeting = MeetOverTls(authority_.Client(), strange_server);
   EXPECT_THAT(meeting.near.status().message(), HasSubstr("'gpu8' of the gateway at tls://127.0.0.1:"));
   EXPECT_THAT(meeting.far.status().message(),
-              AllOf(HasSubstr("the peer does not accept"), HasSubstr("'Strangers' is not known there")));
+              AllOf(HasSubstr("the peer does not accept"), HasSubstr("its authority 'Strangers' (key ")));
 
   CertificateRequest elsewhere = TestAuthority::RequestOf("gpu8", true);
   elsewhere.names = {"gpu8.example"};
@@ -223,7 +224,7 @@ TEST_F(TlsCertificate, EveryAlertHasItsSentence) {
     const char* to_server;
   } kRows[] = {{SSL_AD_CERTIFICATE_EXPIRED, "it has expired", "it has expired"},
                {SSL_AD_BAD_CERTIFICATE, "by the clock there", "wrote another name"},
-               {SSL_AD_UNKNOWN_CA, "'Test authority' is not known there", "'Test authority' is not known there"},
+               {SSL_AD_UNKNOWN_CA, "its authority 'Test authority' (key ", "its authority 'Test authority' (key "},
                {SSL_AD_UNSUPPORTED_CERTIFICATE, "not one for clients", "not one for servers"},
                {SSL_AD_CERTIFICATE_REQUIRED, "wants to see a certificate", "wants to see a certificate"},
                {SSL_AD_ACCESS_DENIED, "does not allow 'alice'", "does not allow 'gpu7'"},
