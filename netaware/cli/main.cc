@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -162,6 +161,23 @@ void AddHelp(CLI::App& app) {
   app.add_subcommand("version", "print the version");
 }
 
+// -1, or the exit code after --help and its like, and after an error, which is said on stderr.
+int Parse(CLI::App& app, std::vector<std::string> words) {
+  std::ranges::reverse(words);
+  try {
+    app.parse(words);
+  } catch (const CLI::Success& text_wanted) {
+    app.exit(text_wanted);
+    return kExitOk;
+  } catch (const CLI::ParseError& error) {
+    const CLI::App* at = app.get_subcommands().empty() ? &app : app.get_subcommands().front();
+    const std::string name = at == &app ? "tessera" : "tessera " + at->get_name();
+    std::fprintf(stderr, "tessera: %s: see '%s --help'\n", WithNearest(app, error).c_str(), name.c_str());
+    return kExitUsage;
+  }
+  return -1;
+}
+
 int Main(int argc, char** argv) {
   CLI::App app{"Runs unmodified CUDA programs on hosts without a GPU.", "tessera"};
   app.set_version_flag("--version", std::string("tessera ") + TESSERA_VERSION, "print the version and exit");
@@ -193,15 +209,18 @@ int Main(int argc, char** argv) {
   run_command->positionals_at_end();
   run_command->footer(kRunFooter);
 
+  std::vector<std::string> words(argv + 1, argv + argc);
+  // A third of what a program's start costs here would be descriptions of commands that it is not.
+  if (!words.empty() && words[0] == "run") {
+    const int code = Parse(app, std::move(words));
+    return code >= 0 ? code : RunCommand(run);
+  }
+
   // Of a server or, by tessera-admin, of a pool.
   PoolOptions pool;
   ViewOptions view;
-  // A quarter of what a program's start costs here would be descriptions of commands that it is not.
-  const bool is_run = argc > 1 && std::string_view(argv[1]) == "run";
-  if (!is_run) {
-    for (CLI::App* const command : {AddStatusCommand(app, &pool), AddTopCommand(app, &pool)})
-      AddServer(command, &view.server, &view.link, "a pool, else one of this host at its default socket");
-  }
+  for (CLI::App* const command : {AddStatusCommand(app, &pool), AddTopCommand(app, &pool)})
+    AddServer(command, &view.server, &view.link, "a pool, else one of this host at its default socket");
 
   DoctorOptions doctor;
   CLI::App* doctor_command =
@@ -245,35 +264,22 @@ int Main(int argc, char** argv) {
   keys_command->footer(kKeysFooter);
 
   VgpuOptions vgpu;
-  CLI::App* vgpu_command = is_run ? nullptr : AddVgpuCommand(app, &vgpu);
-  if (!is_run) AddPoolCommands(app, &pool);
+  const CLI::App* const vgpu_command = AddVgpuCommand(app, &vgpu);
+  AddPoolCommands(app, &pool);
 
   std::string shell;
   CLI::App* completion_command = app.add_subcommand("completion", "print a script that completes tessera's command line");
   completion_command->add_option("shell", shell, "the shell")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
   completion_command->footer(kCompletionFooter);
   AddManual(app, kCommandSection);
-  if (!is_run) AddHelp(app);
+  AddHelp(app);
 
-  std::vector<std::string> words(argv + 1, argv + argc);
-  if (!is_run) words = CommandsAsOptions(std::move(words));
-  if (const std::string unknown = is_run ? "" : UnknownCommand(app, words); !unknown.empty()) {
+  words = CommandsAsOptions(std::move(words));
+  if (const std::string unknown = UnknownCommand(app, words); !unknown.empty()) {
     std::fprintf(stderr, "tessera: %s: see 'tessera --help'\n", unknown.c_str());
     return kExitUsage;
   }
-  std::ranges::reverse(words);
-  try {
-    app.parse(words);
-  } catch (const CLI::Success& text_wanted) {
-    app.exit(text_wanted);
-    return kExitOk;
-  } catch (const CLI::ParseError& error) {
-    const CLI::App* at = app.get_subcommands().empty() ? &app : app.get_subcommands().front();
-    const std::string name = at == &app ? "tessera" : "tessera " + at->get_name();
-    std::fprintf(stderr, "tessera: %s: see '%s --help'\n", WithNearest(app, error).c_str(), name.c_str());
-    return kExitUsage;
-  }
-  if (run_command->parsed()) return RunCommand(run);
+  if (const int code = Parse(app, std::move(words)); code >= 0) return code;
   if (pool.command == "status" || pool.command == "top") return ViewCommand(view, pool, argv);
   if (doctor_command->parsed()) return DoctorCommand(doctor, pool.placer);
   if (keys_command->parsed() && keys.action == "renew") return BecomeAdminProgram(argv);
@@ -283,7 +289,7 @@ int Main(int argc, char** argv) {
   }
   if (keys_command->parsed()) return KeysCommand(keys);
   if (!pool.command.empty()) return BecomeAdminProgram(argv);
-  if (vgpu_command != nullptr && vgpu_command->parsed()) {
+  if (vgpu_command->parsed()) {
     const std::string wrong = CheckVgpuOptions(vgpu);
     if (wrong.empty() && vgpu.server.empty() && vgpu.control.empty() && getenv("TESSERA_CONTROL") == nullptr)
       FoundServer::SetVariable();
