@@ -4,6 +4,10 @@
 #include <cstdint>
 #include <string>
 
+namespace CLI {
+class App;
+}
+
 namespace tessera {
 
 struct KeysOptions {
@@ -16,6 +20,8 @@ struct KeysOptions {
   bool force = false;           // overwrite
   std::string output = "text";  // of show; or "json"
 };
+
+CLI::App* AddKeysCommand(CLI::App& app, KeysOptions* keys);
 
 // What it made, or what the file says, is printed on stdout. Returns kExitOk, or a CliExitCode with one sentence on stderr.
 int KeysCommand(const KeysOptions& options);

@@ -1,0 +1,97 @@
+#include "netaware/cli/container_command.h"
+
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "netaware/cli/exit_codes.h"
+#include "netaware/cli/install_layout.h"
+
+namespace tessera {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kUsualServer = "unix:/run/tessera/tessera.sock";
+constexpr const char* kUnix = "unix:";
+constexpr const char* kFooter =
+    R"(What it prints belongs into a file of /etc/cdi (root) or $XDG_RUNTIME_DIR/cdi. Programs of the image find the GPUs of
+the server by themselves; an LD_LIBRARY_PATH of the image is replaced.
+
+Example:
+  tessera container make-cdi > /etc/cdi/tessera.json
+  podman run --device tessera/gpu=default IMAGE nvidia-smi)";
+
+Json Mount(const std::string& host, const std::string& container) {
+  return {{"hostPath", host}, {"containerPath", container}, {"options", {"bind", "ro", "nosuid", "nodev"}}};
+}
+
+// The paths of unix: addresses in a list.
+std::vector<std::string> SocketPaths(const std::string& servers) {
+  std::vector<std::string> paths;
+  for (size_t begin = 0; begin <= servers.size();) {
+    const size_t end = std::min(servers.find(',', begin), servers.size());
+    const std::string one = servers.substr(begin, end - begin);
+    if (one.starts_with(kUnix)) paths.push_back(one.substr(std::string(kUnix).size()));
+    begin = end + 1;
+  }
+  return paths;
+}
+
+}  // namespace
+
+std::string CdiSpecification(const std::string& prefix, const ContainerOptions& options) {
+  const std::string server = options.server.empty() ? kUsualServer : options.server;
+  Json mounts = {Mount(prefix, kInstallationInContainer)};
+  Json variables = {fmt::format("LD_LIBRARY_PATH={}/lib/client", kInstallationInContainer), "TESSERA_SERVER=" + server};
+  // Its directory: a server that is started anew makes another socket.
+  for (const std::string& path : SocketPaths(server)) {
+    const std::string directory = std::filesystem::path(path).parent_path();
+    mounts.push_back(Mount(directory, directory));
+  }
+  if (!options.keys.empty()) {
+    mounts.push_back(Mount(options.keys, kKeysInContainer));
+    for (const auto& [variable, file] :
+         {std::pair("CERTIFICATE", "certificate"), std::pair("KEY", "key"), std::pair("AUTHORITY", "authority")})
+      variables.push_back(fmt::format("TESSERA_{}={}/{}.pem", variable, kKeysInContainer, file));
+  }
+  const Json device = {{"name", "default"}, {"containerEdits", {{"env", variables}, {"mounts", mounts}}}};
+  return Json{{"cdiVersion", "0.5.0"}, {"kind", "tessera/gpu"}, {"devices", Json::array({device})}}.dump(2) + "\n";
+}
+
+void AddContainerCommand(CLI::App& app, ContainerOptions* options) {
+  CLI::App* const command = app.add_subcommand("container", "describe this installation to engines of containers");
+  command->add_option("action", options->action, "what to print: make-cdi, a specification of the Container Device Interface")
+      ->required()
+      ->type_name("{make-cdi}")
+      ->check(CLI::IsMember({"make-cdi"}));
+  command->add_option("--server", options->server, "what programs in the container use (default: unix:/run/tessera/tessera.sock)")
+      ->type_name("ADDRESS");
+  command->add_option("--keys", options->keys, "directory of certificate.pem, key.pem and authority.pem for a tls:// server")
+      ->type_name("DIRECTORY");
+  command->footer(kFooter);
+}
+
+int ContainerCommand(const ContainerOptions& options) {
+  const Result<InstallLayout> layout = InstallLayout::Find();
+  if (!layout.ok()) {
+    std::fprintf(stderr, "tessera: %s.\n", layout.status().message().c_str());
+    return kExitMissingLibrary;
+  }
+  for (const std::string& path :
+       {options.keys, options.server.starts_with(kUnix) ? options.server.substr(5) : std::string("/")}) {
+    if (path.empty() || path.front() == '/') continue;
+    std::fprintf(stderr, "tessera: container: %s is not an absolute path, which a container needs: write it from / on\n",
+                 path.c_str());
+    return kExitUsage;
+  }
+  const std::string prefix = std::filesystem::path(layout.value().client_dir).parent_path().parent_path();
+  std::fputs(CdiSpecification(prefix, options).c_str(), stdout);
+  return kExitOk;
+}
+
+}  // namespace tessera
