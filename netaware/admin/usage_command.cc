@@ -20,6 +20,8 @@ double ShareOf(const control::v1::UsageRow& row) {
 }
 
 nlohmann::json AsJson(const control::v1::UsageRow& row) {
+  nlohmann::json kinds = nlohmann::json::object();
+  for (const auto& [kind, bytes] : row.memory_peak_by_kind()) kinds[kind] = bytes;
   return {{"name", row.name()},
           {"gpu_uuid", row.gpu_uuid()},
           {"begin", row.begin()},
@@ -29,6 +31,7 @@ nlohmann::json AsJson(const control::v1::UsageRow& row) {
           {"active_s", row.active_s()},
           {"share_mean", ShareOf(row)},
           {"memory_peak_bytes", row.memory_peak_bytes()},
+          {"memory_peak_by_kind", kinds},
           {"launches", row.launches()}};
 }
 

@@ -1,6 +1,5 @@
 #include "server/usage/usage_line.h"
 
-#include <algorithm>
 #include <string_view>
 
 #include "protocol/wire/decoder.h"
@@ -12,8 +11,9 @@ constexpr uint32_t kUsageMagic = 0x47535554;  // first four bytes of every messa
 constexpr size_t kNameBytesMax = 256;
 constexpr size_t kHolderBytesMax = 1024;
 constexpr size_t kSentenceBytesMax = 2048;
-constexpr size_t kRecordBytesMin = 3 * 4 + 5 * 8;
-constexpr size_t kRowBytesMin = 2 * 4 + 7 * 8;
+constexpr size_t kSumsBytes = (5 + kMemoryKinds) * 8;
+constexpr size_t kRecordBytesMin = 3 * 4 + kSumsBytes;
+constexpr size_t kRowBytesMin = 2 * 4 + 2 * 8 + kSumsBytes;
 
 void PutWord(Encoder& out, UsageWord word) {
   out.Pod(kUsageMagic);
@@ -38,11 +38,13 @@ Status Malformed(std::string_view what) {
 void Put(Encoder& out, const UsageSums& sums) {
   for (const uint64_t number : {sums.busy_us, sums.wait_us, sums.active_us, sums.memory_peak_bytes, sums.launches})
     out.Pod(number);
+  for (const uint64_t bytes : sums.memory_peak_by_kind) out.Pod(bytes);
 }
 
 void Get(Decoder& in, UsageSums* sums) {
   for (uint64_t* number : {&sums->busy_us, &sums->wait_us, &sums->active_us, &sums->memory_peak_bytes, &sums->launches})
     in.Pod(number);
+  for (uint64_t& bytes : sums->memory_peak_by_kind) in.Pod(&bytes);
 }
 
 }  // namespace
@@ -60,7 +62,10 @@ void UsageSums::Add(const UsageSums& more) {
   busy_us += more.busy_us;
   wait_us += more.wait_us;
   active_us += more.active_us;
-  memory_peak_bytes = std::max(memory_peak_bytes, more.memory_peak_bytes);
+  if (more.memory_peak_bytes > memory_peak_bytes) {
+    memory_peak_bytes = more.memory_peak_bytes;
+    memory_peak_by_kind = more.memory_peak_by_kind;
+  }
   launches += more.launches;
 }
 

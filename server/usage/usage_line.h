@@ -17,6 +17,7 @@
 
 #include "protocol/base/status.h"
 #include "protocol/wire/encoder.h"
+#include "protocol/wire/memory_kind.h"
 
 namespace tessera {
 
@@ -31,8 +32,10 @@ UsageWord UsageWordOf(std::span<const std::byte> message);
 struct UsageSums {
   uint64_t busy_us = 0, wait_us = 0, active_us = 0;
   uint64_t memory_peak_bytes = 0;
-  uint64_t launches = 0;  // of kernels and graphs
+  uint64_t launches = 0;               // of kernels and graphs
+  MemoryByKind memory_peak_by_kind{};  // of memory_peak_bytes: what those were taken for. Zeros: it was not recorded
 
+  // Times and counts are added. Of the two peaks the larger stays, with its kinds.
   void Add(const UsageSums& more);
   friend bool operator==(const UsageSums&, const UsageSums&) = default;
 };
@@ -44,7 +47,9 @@ struct UsageBatch {
     std::string gpu;     // UUID
     std::string owners;  // who may see it, as VgpuMetrics::owners
     UsageSums sums;
-    size_t bytes() const { return 64 + name.size() + gpu.size() + owners.size(); }  // it takes so much of a message at most
+    size_t bytes() const {
+      return 64 + sizeof(MemoryByKind) + name.size() + gpu.size() + owners.size();
+    }  // it takes so much of a message at most
     friend bool operator==(const Record&, const Record&) = default;
   };
   int64_t second = 0;  // since 1970

@@ -11,15 +11,60 @@
 namespace tessera {
 namespace {
 
-constexpr int kFormat = 1;
 constexpr int kApplication = 0x54757367;  // as file(1) sees it
 
+// As format 1 was made. A newer format is made of the one before it by one step more: of old files as of new ones.
 constexpr const char* kTables =
     "CREATE TABLE vgpu(id INTEGER PRIMARY KEY, name TEXT NOT NULL, gpu TEXT NOT NULL, owners TEXT NOT NULL,"
     " UNIQUE(name, gpu, owners));"
     "CREATE TABLE usage(vgpu INTEGER NOT NULL, second INTEGER NOT NULL, busy_us INTEGER NOT NULL, wait_us INTEGER NOT NULL,"
     " active_us INTEGER NOT NULL, memory_peak_bytes INTEGER NOT NULL, launches INTEGER NOT NULL,"
     " PRIMARY KEY(vgpu, second)) WITHOUT ROWID;";
+
+// Format 2: what memory_peak_bytes were taken for.
+static_assert(kMemoryKinds == 8, "another kind is another column: raise UsageStore::kFormat and add a step");
+constexpr int kFirstKind = 8;  // place of the first kind among the values of a row
+
+std::string KindColumn(size_t kind) { return fmt::format("{}_bytes", kMemoryKindNames[kind]); }
+
+std::string KindColumns() {
+  std::string columns;
+  for (size_t kind = 0; kind < kMemoryKinds; ++kind) columns += ", " + KindColumn(kind);
+  return columns;
+}
+
+// From `format` to the next; format 0 has no tables.
+std::string Step(int64_t format) {
+  if (format == 0) return kTables;
+  std::string sql;
+  for (size_t kind = 0; kind < kMemoryKinds; ++kind)
+    sql += fmt::format("ALTER TABLE usage ADD COLUMN {} INTEGER NOT NULL DEFAULT 0;", KindColumn(kind));
+  return sql;
+}
+
+// Adds a row to what there is of its second. The kinds are those of the larger peak: all of it is read before it is changed.
+std::string PutSql() {
+  std::string places, kinds;
+  for (size_t kind = 0; kind < kMemoryKinds; ++kind) {
+    const std::string place = fmt::format("?{}", kFirstKind + static_cast<int>(kind));
+    places += ", " + place;
+    kinds += fmt::format(", {0} = CASE WHEN ?6 > memory_peak_bytes THEN {1} ELSE {0} END", KindColumn(kind), place);
+  }
+  return fmt::format(
+      "INSERT INTO usage(vgpu, second, busy_us, wait_us, active_us, memory_peak_bytes, launches{}) VALUES(?1, ?2, ?3, ?4, ?5, ?6,"
+      " ?7{}) ON CONFLICT(vgpu, second) DO UPDATE SET busy_us = busy_us + ?3, wait_us = wait_us + ?4,"
+      " active_us = active_us + ?5, memory_peak_bytes = max(memory_peak_bytes, ?6), launches = launches + ?7{}",
+      KindColumns(), places, kinds);
+}
+
+// The kinds are those of the row with the largest peak: so SQLite takes columns beside a single max().
+std::string SumsSql() {
+  return fmt::format(
+      "SELECT CASE WHEN ?4 = 0 THEN ?2 ELSE second - second % ?4 END AS begin, count(*), sum(busy_us), sum(wait_us),"
+      " sum(active_us), max(memory_peak_bytes), sum(launches){} FROM usage WHERE vgpu = ?1 AND second >= ?2"
+      " AND second < ?3 GROUP BY begin",
+      KindColumns());
+}
 
 int64_t Signed(uint64_t number) { return static_cast<int64_t>(std::min<uint64_t>(number, INT64_MAX / 1024)); }
 
@@ -28,7 +73,9 @@ int64_t Signed(uint64_t number) { return static_cast<int64_t>(std::min<uint64_t>
 // A prepared statement, reset after each use.
 class UsageStore::Statement {
  public:
-  Statement(sqlite3* database, const char* sql) { result_ = sqlite3_prepare_v2(database, sql, -1, &statement_, nullptr); }
+  Statement(sqlite3* database, const std::string& sql) {
+    result_ = sqlite3_prepare_v2(database, sql.c_str(), -1, &statement_, nullptr);
+  }
   ~Statement() { sqlite3_finalize(statement_); }
   Statement(const Statement&) = delete;
   Statement& operator=(const Statement&) = delete;
@@ -103,22 +150,26 @@ Status UsageStore::Prepare() {
     if (const int result = tables.Step(); result != SQLITE_ROW) return Problem(result);
     if (application == 0 && format == 0 && tables.Number(0) == 0) application = -1;  // it is new
   }
-  if (application == -1) {
-    return Run(fmt::format("BEGIN; {} PRAGMA application_id={}; PRAGMA user_version={}; COMMIT;", kTables, kApplication, kFormat)
-                   .c_str());
-  }
-  if (application != kApplication || format != kFormat) {
+  if (application == -1) return Raise(0);
+  if (application != kApplication || format < 1 || format > kFormat) {
     return Status(StatusCode::kInvalidArgument,
-                  path_ + " is no database of usage records, or of another release: move it away, and a new one is made");
+                  path_ + " is no database of usage records, or of a newer release: move it away, and a new one is made");
   }
+  if (format < kFormat) return Raise(format);
   // Of a damaged one its first question would tell.
   Statement newest(database_.get(), "SELECT max(second), (SELECT count(*) FROM vgpu) FROM usage WHERE vgpu = 1");
   const int result = newest.Step();
   return result == SQLITE_ROW ? Status::Ok() : Problem(result);
 }
 
-Status UsageStore::Run(const char* sql) {
-  const int result = sqlite3_exec(database_.get(), sql, nullptr, nullptr, nullptr);
+Status UsageStore::Raise(int64_t format) {
+  std::string sql = "BEGIN IMMEDIATE;";
+  for (; format < kFormat; ++format) sql += Step(format);
+  return Run(sql + fmt::format("PRAGMA application_id={}; PRAGMA user_version={}; COMMIT;", kApplication, kFormat));
+}
+
+Status UsageStore::Run(const std::string& sql) {
+  const int result = sqlite3_exec(database_.get(), sql.c_str(), nullptr, nullptr, nullptr);
   return result == SQLITE_OK ? Status::Ok() : Problem(result);
 }
 
@@ -134,10 +185,7 @@ Status UsageStore::Write(std::span<const UsageBatch> batches) {
 }
 
 Status UsageStore::WriteAll(std::span<const UsageBatch> batches) {
-  Statement put(database_.get(),
-                "INSERT INTO usage VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT(vgpu, second) DO UPDATE SET"
-                " busy_us = busy_us + ?3, wait_us = wait_us + ?4, active_us = active_us + ?5,"
-                " memory_peak_bytes = max(memory_peak_bytes, ?6), launches = launches + ?7");
+  Statement put(database_.get(), PutSql());
   for (const UsageBatch& batch : batches) {
     for (const UsageBatch::Record& record : batch.records) {
       Result<int64_t> id = IdOf(record);
@@ -149,6 +197,8 @@ Status UsageStore::WriteAll(std::span<const UsageBatch> batches) {
       put.Bind(5, Signed(record.sums.active_us));
       put.Bind(6, Signed(record.sums.memory_peak_bytes));
       put.Bind(7, Signed(record.sums.launches));
+      int place = kFirstKind;
+      for (const uint64_t bytes : record.sums.memory_peak_by_kind) put.Bind(place++, Signed(bytes));
       if (const int result = put.Step(); result != SQLITE_DONE) return Problem(result);
       put.Reset();
     }
@@ -198,10 +248,7 @@ Result<std::vector<UsageAnswer::Row>> UsageStore::Ask(const UsageQuery& query) {
 
   std::map<std::tuple<std::string, std::string, int64_t>, UsageAnswer::Row> rows;
   Statement vgpus(database_.get(), "SELECT id, name, gpu, owners FROM vgpu WHERE ?1 = '' OR name = ?1");
-  Statement sums(database_.get(),
-                 "SELECT CASE WHEN ?4 = 0 THEN ?2 ELSE second - second % ?4 END AS begin, count(*), sum(busy_us), sum(wait_us),"
-                 " sum(active_us), max(memory_peak_bytes), sum(launches) FROM usage WHERE vgpu = ?1 AND second >= ?2"
-                 " AND second < ?3 GROUP BY begin");
+  Statement sums(database_.get(), SumsSql());
   vgpus.Bind(1, query.name);
   int result = vgpus.Step();
   for (; result == SQLITE_ROW; result = vgpus.Step()) {
@@ -218,7 +265,10 @@ Result<std::vector<UsageAnswer::Row>> UsageStore::Ask(const UsageQuery& query) {
       row.gpu = vgpus.Text(2);
       row.begin = sums.Number(0);
       row.seconds += sums.Count(1);
-      row.sums.Add({sums.Count(2), sums.Count(3), sums.Count(4), sums.Count(5), sums.Count(6)});
+      UsageSums more{sums.Count(2), sums.Count(3), sums.Count(4), sums.Count(5), sums.Count(6)};
+      int column = kFirstKind - 1;
+      for (uint64_t& bytes : more.memory_peak_by_kind) bytes = sums.Count(column++);
+      row.sums.Add(more);
       if (rows.size() > kUsageRowsMax) {
         return Status(StatusCode::kResourceExhausted,
                       fmt::format("more than {} sums: ask for a shorter time, longer steps, or one vGPU", kUsageRowsMax));

@@ -28,8 +28,13 @@ class UsageStore {
   static constexpr int kLockedMs = 2'000;
   static constexpr uint64_t kAskNs = 5'000'000'000;  // no question takes longer
 
+  // Of the file: its number stands in it, and rises with each change of the tables. Older files are brought to it when they are
+  // opened; a release that is older than a file refuses it.
+  static constexpr int64_t kFormat = 2;
+
   // The database in this directory, which is there; made where there is none. Sentences name the file. kInvalidArgument: it is
-  // damaged, or no such database; kResourceExhausted: the disk is full; kPermissionDenied, kUnavailable: it cannot be had.
+  // damaged, no such database, or of a newer release; kResourceExhausted: the disk is full; kPermissionDenied, kUnavailable: it
+  // cannot be had.
   static Result<UsageStore> Open(const std::string& directory);
 
   // Adds to what there is of the same second. Errors as of Open(): nothing of `batches` is written then.
@@ -49,7 +54,9 @@ class UsageStore {
   UsageStore(std::unique_ptr<sqlite3, Close> database, std::string path)
       : database_(std::move(database)), path_(std::move(path)) {}
   Status Prepare();
-  Status Run(const char* sql);
+  // From this format to kFormat, as a whole or not at all; 0: there are no tables yet.
+  Status Raise(int64_t format);
+  Status Run(const std::string& sql);
   Status WriteAll(std::span<const UsageBatch> batches);
   Result<int64_t> IdOf(const UsageBatch::Record& record);
   // What the last call's result means.

@@ -82,6 +82,9 @@ class Usage(UsageBase):
         self.addCleanup(copies.wait)
         self.addCleanup(copies.kill)
         wait_for(lambda: self.usage("big")["big"]["memory_peak_bytes"] >= 64 << 20, 60, "memory in the records")
+        row = self.usage("big")["big"]
+        self.assertEqual(sum(row["memory_peak_by_kind"].values()), row["memory_peak_bytes"])
+        self.assertGreaterEqual(row["memory_peak_by_kind"]["allocations"], 64 << 20)
         copies.kill()
         self.assertRegex(self.vgpu("usage"), r"\ANAME +GPU +FROM .*\nbig +GPU-[0-9a-f-]+ +20\d\d-.*Z ")
         self.assertEqual(self.server.stop(), 0)

@@ -3,8 +3,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <string>
 
 #include "protocol/wire/holder.h"
+#include "protocol/wire/memory_kind.h"
 
 namespace tessera {
 namespace {
@@ -73,6 +75,9 @@ void UsageCall::Answer(const UsageFront::Rows& rows) {
     shown->set_active_s(Seconds(row.sums.active_us));
     shown->set_memory_peak_bytes(row.sums.memory_peak_bytes);
     shown->set_launches(row.sums.launches);
+    for (size_t kind = 0; kind < kMemoryKinds; ++kind) {
+      (*shown->mutable_memory_peak_by_kind())[std::string(kMemoryKindNames[kind])] = row.sums.memory_peak_by_kind[kind];
+    }
   }
   Finish(grpc::Status::OK);
 }

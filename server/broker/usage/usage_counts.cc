@@ -43,6 +43,7 @@ std::vector<UsageBatch> UsageSince(const Metrics* before, const Metrics& now, in
     record.sums.launches = Gained(was.work.kernels + was.work.graphs, vgpu.work.kernels + vgpu.work.graphs, 1);
     if (vgpu.sessions == 0 && record.sums == UsageSums{}) continue;
     record.sums.memory_peak_bytes = vgpu.memory_held_bytes;
+    record.sums.memory_peak_by_kind = vgpu.memory_held_by_kind;
     if (record.owners.size() > UsageBatch::kOwnersBytesMax) record.owners.clear();  // administrators alone
     if (bytes + record.bytes() > kBatchBytesMax) {
       batches.push_back({second, {}});

@@ -14,6 +14,7 @@ VgpuMetrics Vgpu(const std::string& name, double busy_s, uint32_t sessions) {
   vgpu.busy_s = busy_s;
   vgpu.sessions = sessions;
   vgpu.memory_held_bytes = 99;
+  vgpu.memory_held_by_kind[2] = 99;
   return vgpu;
 }
 
@@ -28,7 +29,7 @@ TEST(UsageCounts, WhatCameBetweenTwoLooks) {
   EXPECT_EQ(batches[0].second, 77);
   ASSERT_EQ(batches[0].records.size(), 3U);
   EXPECT_EQ(batches[0].records[0].name, "a");
-  EXPECT_EQ(batches[0].records[0].sums, (UsageSums{500'000, 0, 0, 99, 7}));
+  EXPECT_EQ(batches[0].records[0].sums, (UsageSums{500'000, 0, 0, 99, 7, {0, 0, 99}}));
   EXPECT_EQ(batches[0].records[1].name, "waits");
   EXPECT_EQ(batches[0].records[2].name, "left");
   EXPECT_EQ(batches[0].records[2].sums.busy_us, 250'000U);

@@ -34,13 +34,14 @@ void Torture(const Message& message) {
 UsageAnswer Example() {
   UsageAnswer answer;
   answer.id = 7;
-  answer.rows = {{"a", "GPU-1", 60, 59, {1, 2, 3, 4, 5}}};
+  answer.rows = {{"a", "GPU-1", 60, 59, {1, 2, 3, 4, 5, {6, 7, 8, 9, 10, 11, 12, 13}}}};
   answer.goes_on = true;
   return answer;
 }
 
 TEST(UsageLine, WhatIsSentArrives) {
-  const UsageBatch batch{12, {UsageRecord("a", {1, 2, 3, 4, 5}, "uid:1,name:x"), UsageRecord("b", {})}};
+  const UsageBatch batch{12,
+                         {UsageRecord("a", {1, 2, 3, 4, 5, {6, 7, 8, 9, 10, 11, 12, 13}}, "uid:1,name:x"), UsageRecord("b", {})}};
   Result<UsageBatch> records = UsageBatch::Decode(Bytes(batch));
   ASSERT_TRUE(records.ok());
   EXPECT_EQ(records->second, 12);

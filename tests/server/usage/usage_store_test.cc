@@ -33,6 +33,13 @@ class UsageStoreTest : public UsageDirectoryTest {
     EXPECT_TRUE(rows.ok()) << rows.status().message();
     return rows.ok() ? *rows : std::vector<UsageAnswer::Row>();
   }
+  // In the file, as another program would.
+  void Execute(const char* sql) {
+    sqlite3* file = nullptr;
+    ASSERT_EQ(sqlite3_open(database().c_str(), &file), SQLITE_OK);
+    EXPECT_EQ(sqlite3_exec(file, sql, nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(file);
+    sqlite3_close(file);
+  }
 };
 
 TEST_F(UsageStoreTest, SumsByTimeAndVgpu) {
@@ -61,6 +68,62 @@ TEST_F(UsageStoreTest, ASecondThatComesTwiceIsAdded) {
   Put(store, 5, {UsageRecord("a", {1, 1, 1, 5, 1})});
   Put(store, 5, {UsageRecord("a", {2, 2, 2, 4, 2})});
   EXPECT_EQ(Ask(store, UsageOf("a")).at(0), (UsageAnswer::Row{"a", "GPU-1", 0, 1, {3, 3, 3, 5, 3}}));
+}
+
+TEST_F(UsageStoreTest, KindsOfMemoryAreThoseOfTheLargestPeak) {
+  const auto holding = [](uint64_t allocations, uint64_t variables, const char* owners = "*") {
+    UsageBatch::Record record = UsageRecord("a", {0, 0, 0, allocations + variables, 0}, owners);
+    record.sums.memory_peak_by_kind[0] = allocations;
+    record.sums.memory_peak_by_kind[4] = variables;
+    return record;
+  };
+  const auto kinds = [](uint64_t allocations, uint64_t variables) { return MemoryByKind{allocations, 0, 0, 0, variables}; };
+  UsageStore store = Open();
+  Put(store, 1, {holding(10, 1)});
+  Put(store, 2, {holding(5, 2)});
+  EXPECT_EQ(Ask(store, UsageOf("a")).at(0).sums.memory_peak_by_kind, kinds(10, 1));
+  EXPECT_EQ(Ask(store, UsageOf("a", 2)).at(0).sums.memory_peak_by_kind, kinds(5, 2));
+  // The same second again: less changes nothing, more is the peak with all its kinds.
+  Put(store, 2, {holding(0, 6)});
+  EXPECT_EQ(Ask(store, UsageOf("a", 2)).at(0).sums.memory_peak_by_kind, kinds(5, 2));
+  Put(store, 2, {holding(1, 30)});
+  EXPECT_EQ(Ask(store, UsageOf("a")).at(0).sums.memory_peak_by_kind, kinds(1, 30));
+  // The same name, made anew for others: one row for an administrator.
+  Put(store, 3, {holding(50, 0, "uid:1")});
+  const auto rows = Ask(store, UsageOf("a"));
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0].sums.memory_peak_bytes, 50U);
+  EXPECT_EQ(rows[0].sums.memory_peak_by_kind, kinds(50, 0));
+}
+
+// As the release before kinds of memory made it.
+constexpr const char* kFormat1 =
+    "CREATE TABLE vgpu(id INTEGER PRIMARY KEY, name TEXT NOT NULL, gpu TEXT NOT NULL, owners TEXT NOT NULL,"
+    " UNIQUE(name, gpu, owners));"
+    "CREATE TABLE usage(vgpu INTEGER NOT NULL, second INTEGER NOT NULL, busy_us INTEGER NOT NULL, wait_us INTEGER NOT NULL,"
+    " active_us INTEGER NOT NULL, memory_peak_bytes INTEGER NOT NULL, launches INTEGER NOT NULL,"
+    " PRIMARY KEY(vgpu, second)) WITHOUT ROWID;"
+    "PRAGMA application_id=1416983399; PRAGMA user_version=1;"
+    "INSERT INTO vgpu VALUES(1, 'a', 'GPU-1', '*'); INSERT INTO usage VALUES(1, 7, 1, 2, 3, 40, 5);";
+
+TEST_F(UsageStoreTest, AFileOfTheReleaseBeforeGoesOn) {
+  Execute(kFormat1);
+  for (int opened = 0; opened < 2; ++opened) {
+    UsageStore store = Open();
+    EXPECT_EQ(Ask(store, UsageOf("a", 0, 8)).at(0), (UsageAnswer::Row{"a", "GPU-1", 0, 1, {1, 2, 3, 40, 5}}));
+    UsageBatch::Record record = UsageRecord("a", {1, 0, 0, 90, 0});
+    record.sums.memory_peak_by_kind[1] = 90;
+    Put(store, 8, {record});
+    EXPECT_EQ(Ask(store, UsageOf("a")).at(0).sums.memory_peak_by_kind[1], 90U);
+  }
+}
+
+TEST_F(UsageStoreTest, AFileOfANewerReleaseIsLeftAlone) {
+  Open();
+  Execute("PRAGMA user_version=3");
+  const Result<UsageStore> store = UsageStore::Open(directory_);
+  EXPECT_EQ(store.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(store.status().message(), HasSubstr("or of a newer release: move it away"));
 }
 
 TEST_F(UsageStoreTest, OwnersSeeWhatWasTheirs) {
@@ -121,10 +184,7 @@ TEST_F(UsageStoreTest, WhatIsNoDatabaseIsRefused) {
 }
 
 TEST_F(UsageStoreTest, AnothersDatabaseIsRefused) {
-  sqlite3* other = nullptr;
-  ASSERT_EQ(sqlite3_open(database().c_str(), &other), SQLITE_OK);
-  ASSERT_EQ(sqlite3_exec(other, "CREATE TABLE mine(a)", nullptr, nullptr, nullptr), SQLITE_OK);
-  sqlite3_close(other);
+  Execute("CREATE TABLE mine(a)");
   const Result<UsageStore> store = UsageStore::Open(directory_);
   EXPECT_EQ(store.status().code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(store.status().message(), HasSubstr("no database of usage records"));
