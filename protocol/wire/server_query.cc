@@ -52,13 +52,14 @@ void GetUse(Decoder& in, ServerReport::Use* use) {
   in.Pod(&use->session);
 }
 
-// How many of them a report has room for.
-size_t SessionsThatFit(const std::vector<ServerReport::Session>& sessions) {
-  size_t bytes = 0;
+// How many of them a report has room for, of which so many bytes are left.
+size_t SessionsThatFit(const std::vector<ServerReport::Session>& sessions, size_t room) {
+  size_t texts = 0;
   for (size_t i = 0; i < sessions.size(); ++i) {
     const ServerReport::Session& each = sessions[i];
-    bytes += each.program.size() + each.vgpus.size() + each.user.size() + each.host.size() + each.name.size();
-    if (i == ServerReport::kSessionsMax || bytes > ServerReport::kSessionTextsMax) return i;
+    texts += each.program.size() + each.vgpus.size() + each.user.size() + each.host.size() + each.name.size();
+    const bool fits = texts <= ServerReport::kSessionTextsMax && texts + (i + 1) * kSessionBytesMin <= room;
+    if (i == ServerReport::kSessionsMax || !fits) return i;
   }
   return sessions.size();
 }
@@ -221,13 +222,22 @@ void ServerReport::Encode(Encoder& out) const {
     out.Pod(value.time_us);
     out.Pod(value.latency_us);
   }
-  const size_t use_count = std::min(uses.size(), kUsesMax);
+  // Uses and sessions have the room that everything else leaves.
+  Encoder rest(kControlMessageBytesMax);
+  PutRest(rest);
+  const size_t taken = std::min(out.size() + rest.size() + 3 * sizeof(uint32_t), kControlMessageBytesMax);
+  const size_t room = kControlMessageBytesMax - taken;
+  const size_t use_count = std::min({uses.size(), kUsesMax, room / 2 / kUseBytes});
   out.Pod(static_cast<uint32_t>(use_count));
   for (size_t i = 0; i < use_count; ++i) PutUse(out, uses[i]);
-  const size_t session_count = SessionsThatFit(session_list);
+  const size_t session_count = SessionsThatFit(session_list, room - use_count * kUseBytes);
   out.Pod(static_cast<uint32_t>(session_count));
   for (size_t i = 0; i < session_count; ++i) PutSession(out, session_list[i]);
-  out.Pod(other_sessions);
+  out.Pod(static_cast<uint32_t>(other_sessions + (session_list.size() - session_count)));
+  PutRest(out);
+}
+
+void ServerReport::PutRest(Encoder& out) const {
   const size_t others_count = std::min(others.size(), DeviceSnapshot::kDevicesMax);
   out.Pod(static_cast<uint32_t>(others_count));
   for (size_t i = 0; i < others_count; ++i) {

@@ -120,7 +120,7 @@ struct ServerReport {
   // Bounds that Decode() enforces; Encode() leaves out uses beyond theirs.
   static constexpr size_t kReadingsMax = 4096;  // of one device; most of them clocks that it could run at
   static constexpr size_t kTextsMax = 32;
-  static constexpr size_t kUsesMax = 512;
+  static constexpr size_t kUsesMax = 512;  // or as many as there is room for
 
   struct Value {
     Reading reading{};
@@ -181,7 +181,9 @@ struct ServerReport {
     std::string name;     // its holder
     friend bool operator==(const Session&, const Session&) = default;
   };
-  static constexpr size_t kSessionsMax = 512;  // Encode() leaves out those beyond, and those whose texts pass the next bound
+  // Encode() leaves out those beyond, those whose texts pass the next bound, and those that do not fit into one message beside
+  // the rest of the report. They count among `other_sessions`.
+  static constexpr size_t kSessionsMax = 512;
   static constexpr size_t kSessionTextsMax = 64 * 1024;
 
   // What all sessions of one holder take of the server. A report shows the holder who asks; an administrator's shows all.
@@ -257,11 +259,11 @@ struct ServerReport {
   std::vector<FieldValue> fields;            // as asked for, or each link's state (kLinks); none from a server without NVML
   std::vector<Use> uses;                     // of the sessions that have a context; empty when not asked for
   std::vector<Session> session_list;         // empty when nothing was asked for
-  uint32_t other_sessions = 0;               // that are not shown to this asker; 0 when nothing was asked for
+  uint32_t other_sessions = 0;               // that are not shown; 0 when nothing was asked for
   std::vector<Others> others;                // of these; one for each device that they use
   std::vector<Holder> holders;               // empty when nothing was asked for
   std::vector<Sharing> sharings;             // empty from a server without vGPUs
-  std::vector<Vgpu> vgpus;
+  std::vector<Vgpu> vgpus;                   // these two only where nothing or the state was asked for
   // What one more session's context takes of each device's memory, by device of the snapshot; 0: not known. Empty: not measured.
   std::vector<uint64_t> context_bytes;
   // What is done about sessions that use a device without reporting it: "off", "log", "end", or "blind" where nobody can tell.
@@ -275,6 +277,9 @@ struct ServerReport {
   void Encode(Encoder& out) const;
   // kProtocolViolation for what is no report. Of a report of another wire version only version and hash are filled in.
   static Result<ServerReport> Decode(std::span<const std::byte> message);
+
+ private:
+  void PutRest(Encoder& out) const;  // what follows `other_sessions`
 };
 
 }  // namespace tessera

@@ -198,10 +198,13 @@ void Supervisor::AnswerQuery(int connection, const AskAnswer* vgpus, const std::
   if (vgpus != nullptr) query->vgpus = names;  // in place of a ticket
   ServerReport report = report_;
   report.sessions = static_cast<uint32_t>(workers_.size());
-  report.sharings = figures_.sharings;
+  // All vGPUs and all details of a device would not fit into one message.
+  if (query->ask == ServerQuery::Ask::kNothing || query->ask == ServerQuery::Ask::kState) {
+    report.sharings = figures_.sharings;
+    report.vgpus = figures_.vgpus;
+  }
   for (ServerReport::Sharing& sharing : report.sharings) sharing.unreported = auditor_.audit().found(sharing.device);
   if (options_.vgpus) report.audit = auditor_.word();
-  report.vgpus = figures_.vgpus;
   report.vgpu_problem = vgpu_problem_;
   std::vector<MonitorRequest::Memory> memory;
   if (vgpus != nullptr) {

@@ -169,6 +169,31 @@ TEST(ServerQuery, SessionsWithLongTextsAreLeftOutBeyondABound) {
   ASSERT_TRUE(decoded.ok());
   EXPECT_GT(decoded.value().session_list.size(), 40u);
   EXPECT_LT(decoded.value().session_list.size(), 60u);
+  EXPECT_EQ(decoded.value().session_list.size() + decoded.value().other_sessions, ServerReport::kSessionsMax + 4u);
+}
+
+// As many vGPUs as there can be, each with the longest name, and as much of everything else as a busy server has.
+TEST(ServerQuery, TheLargestReportIsOneMessage) {
+  ServerReport report = SampleReport();
+  ServerReport::Vgpu vgpu;
+  vgpu.name.assign(63, 'v');
+  vgpu.priority = "best-effort";
+  report.vgpus.assign(ServerReport::kVgpusMax, vgpu);
+  report.snapshot.resize(size_t{16} << 10);  // of eight devices
+  report.readings.assign(8, std::vector<ServerReport::Value>(100, {Reading::kGpuPercent, 1}));
+  report.sharings.assign(8, {0, "static-slots", "metered", 2});
+  report.uses.assign(ServerReport::kUsesMax, report.uses[0]);
+  report.session_list.assign(ServerReport::kSessionsMax, report.session_list[0]);
+  report.holders.assign(ServerReport::kHoldersMax, {"name:" + std::string(60, 'h'), 1, 2, 3, 4, 5});
+  report.vgpu_problem.assign(kSentenceBytesMax, 'p');
+  Result<ServerReport> decoded = ServerReport::Decode(Encoded(report));
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_EQ(decoded->vgpus, report.vgpus);
+  EXPECT_EQ(decoded->holders.size(), ServerReport::kHoldersMax);
+  // What of them does not fit is counted.
+  EXPECT_GT(decoded->uses.size(), 50U);
+  EXPECT_GT(decoded->session_list.size(), 50U);
+  EXPECT_EQ(decoded->session_list.size() + decoded->other_sessions, report.session_list.size() + report.other_sessions);
 }
 
 TEST(ServerQuery, MalformedHoldersAreRefused) {

@@ -76,6 +76,22 @@ TEST(BrokerLine, EveryMessageComesThrough) {
   Torture(ControlKeysAnswer{4, StatusCode::kPermissionDenied, "it has expired"});
 }
 
+// 512 vGPUs with the longest names: some 112,600 of the 131,072 bytes of a message.
+TEST(BrokerLine, TheLargestFiguresAreOneMessage) {
+  FiguresMessage figures;
+  figures.sharings.assign(kGateRowsMax, {0, "static-slots", "metered", 1});
+  ServerReport::Vgpu vgpu;
+  vgpu.name.assign(63, 'v');
+  vgpu.priority = "best-effort";
+  figures.vgpus.assign(ServerReport::kVgpusMax, vgpu);
+  const std::vector<std::byte> message = Encoded(figures);
+  EXPECT_LT(message.size(), kBrokerMessageBytesMax);
+  Result<FiguresMessage> decoded = FiguresMessage::Decode(message);
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_EQ(decoded->vgpus, figures.vgpus);
+  EXPECT_EQ(decoded->sharings, figures.sharings);
+}
+
 TEST(BrokerLine, FieldsComeThrough) {
   Result<AskMessage> ask = AskMessage::Decode(Encoded(AskMessage{7, std::string("a\0b", 3), "uid:1000"}));
   EXPECT_EQ(ask->id, 7u);
