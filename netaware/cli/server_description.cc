@@ -71,6 +71,8 @@ std::string DescribeVgpus(const ServerReport& report) {
     if (std::ranges::none_of(report.vgpus, divides)) continue;
     text += fmt::format("device {} is {}, policy {}", sharing.device, sharing.mode, sharing.policy);
     if (sharing.unreported != 0) text += fmt::format("; {} sessions used it without reporting it", sharing.unreported);
+    if (sharing.unreported_memory != 0)
+      text += fmt::format("; {} sessions used more of its memory than they report", sharing.unreported_memory);
     text += "\n";
     text += fmt::format("{:>16} {:>8} {:>6} {:>8} {:>8} {:>8} {:>10} {:>13} {:>21}  {}\n", "VGPU", "REQUEST", "LIMIT", "GOT 1 S",
                         "GOT 10 S", "SESSIONS", "WAITED", "QUEUED BEFORE", "MEMORY", "");
@@ -175,6 +177,7 @@ nlohmann::json ServerAsJson(const std::string& url, const ServerReport& report) 
     json["devices"][sharing.device]["policy"] = sharing.policy;
     json["devices"][sharing.device]["sharing"] = sharing.mode;
     json["devices"][sharing.device]["unreported_sessions"] = sharing.unreported;
+    json["devices"][sharing.device]["unreported_memory_sessions"] = sharing.unreported_memory;
   }
   if (!report.vgpus.empty()) json["vgpus"] = nlohmann::json::array();
   for (const ServerReport::Vgpu& vgpu : report.vgpus) {

@@ -25,7 +25,8 @@ std::string DescribeServer(const std::string& url, const ServerReport& report);
 // holders [{name, sessions, starts_waiting, shared_objects, descriptors, host_memory_bytes}], other_sessions, audit,
 // vgpu_problem, vgpus
 // [{name, device, request, limit, priority, sessions, waits, got_1s, got_10s, waited_ms, queued_before_ms, queued_before_runs}];
-// a device also has policy, sharing, unreported_sessions, other_sessions and others_used_bytes. What is not known is absent.
+// a device also has policy, sharing, unreported_sessions, unreported_memory_sessions, other_sessions and others_used_bytes. What
+// is not known is absent.
 nlohmann::json ServerAsJson(const std::string& url, const ServerReport& report);
 // Any object as text, without a newline; `indent` -1: in one line. What is no UTF-8 is replaced.
 std::string JsonText(const nlohmann::json& json, int indent);

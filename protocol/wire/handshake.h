@@ -23,7 +23,7 @@
 namespace tessera {
 
 // Changes with every change of what two ends must agree on besides the spec (rings, headers, handshake).
-inline constexpr uint32_t kWireVersion = 7;
+inline constexpr uint32_t kWireVersion = 8;
 // Bounds, beside that of a whole message (control_message.h).
 inline constexpr size_t kSnapshotBytesMax = 128 * 1024;        // 8 devices of about 200 attributes, names and limits: 16 KiB
 inline constexpr size_t kEnvironmentEntriesMax = 64;           // the listed driver variables: about 20

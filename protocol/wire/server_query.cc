@@ -109,6 +109,7 @@ void ServerReport::Sharing::Put(Encoder& out) const {
   out.String(policy);
   out.String(mode);
   out.Pod(unreported);
+  out.Pod(unreported_memory);
 }
 
 void ServerReport::Sharing::Get(Decoder& in) {
@@ -116,6 +117,7 @@ void ServerReport::Sharing::Get(Decoder& in) {
   policy = GetText(in, kNameBytesMax);
   mode = GetText(in, kNameBytesMax);
   in.Pod(&unreported);
+  in.Pod(&unreported_memory);
 }
 
 void ServerReport::Vgpu::Put(Encoder& out) const {

@@ -206,10 +206,11 @@ struct ServerReport {
   struct Sharing {
     uint32_t device = 0;
     std::string policy;
-    std::string mode;         // "free": nobody shares it; "armed": others rest; "metered": by tokens
-    uint32_t unreported = 0;  // sessions that the audit found to use it without reporting it, in all
+    std::string mode;                // "free": nobody shares it; "armed": others rest; "metered": by tokens
+    uint32_t unreported = 0;         // sessions that the audit found to use it without reporting it, in all
+    uint32_t unreported_memory = 0;  // and those that were found to use more of its memory than they report
 
-    static constexpr size_t kBytesMin = 4 * 4;
+    static constexpr size_t kBytesMin = 5 * 4;
     void Put(Encoder& out) const;
     void Get(Decoder& in);
     friend bool operator==(const Sharing&, const Sharing&) = default;

@@ -171,7 +171,8 @@ void Broker::Leave(uint64_t number, int64_t now_ns) {
 void Broker::TakeFound(const FoundMessage& found) {
   const auto session = sessions_.find(found.session);
   if (session == sessions_.end() || found.device >= gpus_.size()) return;
-  if (const Gpu::Member* const member = session->second.members[found.device]) gpus_[found.device]->CountFinding(*member);
+  if (const Gpu::Member* const member = session->second.members[found.device])
+    gpus_[found.device]->CountFinding(*member, found.what);
 }
 
 Gpu& Broker::CountWorkOn(uint32_t row) {
@@ -247,7 +248,8 @@ void Broker::SayReported(int64_t now_ns) {
     for (uint32_t row = 0; row < gpus_.size(); ++row) {
       if (session.members[row] == nullptr || gpus_[row]->time().mode() == GpuMode::kFree) continue;
       const RowWatch::Reported& so_far = session.members[row]->reported();
-      reported.rows.push_back({number, row, static_cast<uint64_t>(so_far.watched_ns), static_cast<uint64_t>(so_far.busy_ns)});
+      reported.rows.push_back({number, row, static_cast<uint64_t>(so_far.watched_ns), static_cast<uint64_t>(so_far.busy_ns),
+                               gpus_[row]->HeldBy(*session.members[row])});
     }
   }
   if (!reported.rows.empty()) Say(reported);

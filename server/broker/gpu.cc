@@ -226,13 +226,17 @@ void Gpu::AnswerMemoryQuestions() {
   }
 }
 
+// More than the limit, where that was lowered. More than the GPU has is made up.
+uint64_t Gpu::HeldBy(const Member& member) const {
+  const uint64_t said = member.pages_.report().rows[row_].memory_held.load(std::memory_order_relaxed);
+  return rules_.memory_bytes == 0 ? said : std::min(said, rules_.memory_bytes);
+}
+
 Gpu::Memory Gpu::MemoryHeldBy(VgpuId vgpu) const {
   Memory held;
   for (const Member* member : vgpus_[vgpu].members) {
     const ReportPage::Row& report = member->pages_.report().rows[row_];
-    // More than the limit, where that was lowered. More than the GPU has is made up.
-    const uint64_t said = report.memory_held.load(std::memory_order_relaxed);
-    const uint64_t one = rules_.memory_bytes == 0 ? said : std::min(said, rules_.memory_bytes);
+    const uint64_t one = HeldBy(*member);
     held.bytes += one;
     uint64_t left = one;
     for (size_t kind = 0; kind < kMemoryKinds; ++kind) {

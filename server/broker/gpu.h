@@ -24,6 +24,7 @@
 #include "server/broker/vgpu_memory.h"
 #include "server/broker/work_watch.h"
 #include "server/broker/worker_pages.h"
+#include "server/gate/broker_line.h"
 
 namespace tessera {
 
@@ -101,6 +102,8 @@ class Gpu {
     friend bool operator==(const Memory&, const Memory&) = default;
   };
   Memory MemoryHeldBy(VgpuId vgpu) const;
+  // What this member holds, as its worker says.
+  uint64_t HeldBy(const Member& member) const;
 
   void Look(Member& member, int64_t now_ns);
   // Looks every kLookNs until then.
@@ -126,16 +129,20 @@ class Gpu {
 
   // What is counted of a vGPU as long as that is there, beside what GpuTime counts.
   struct Tally {
-    WorkCounts work;        // as of the last CountWork()
-    int64_t active_ns = 0;  // with a session that made calls
-    uint64_t audit_findings = 0;
+    WorkCounts work;              // as of the last CountWork()
+    int64_t active_ns = 0;        // with a session that made calls
+    uint64_t audit_findings = 0;  // of time
+    uint64_t audit_memory_findings = 0;
   };
   const Tally& TallyOf(VgpuId vgpu) const { return vgpus_[vgpu].tally; }
   // Looks what sessions have done since the last time.
   void CountWork();
   // The same of whether they made calls, for the time since the last call.
   void CountActive(int64_t now_ns);
-  void CountFinding(const Member& member) { ++vgpus_[member.vgpu_].tally.audit_findings; }
+  void CountFinding(const Member& member, FoundMessage::What what) {
+    Tally& tally = vgpus_[member.vgpu_].tally;
+    ++(what == FoundMessage::What::kTime ? tally.audit_findings : tally.audit_memory_findings);
+  }
   // How long it was in this mode, since its first Turn().
   int64_t InModeNs(GpuMode mode, int64_t now_ns) const;
 

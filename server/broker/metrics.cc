@@ -57,6 +57,7 @@ Metrics MetricsOf(Broker& broker, int64_t now_ns) {
       vgpu.memory_limit_bytes = state.spec.memory_bytes;
       vgpu.work = tally.work;
       vgpu.audit_findings = tally.audit_findings;
+      vgpu.audit_memory_findings = tally.audit_memory_findings;
     }
   }
   return metrics;

@@ -48,7 +48,8 @@ struct VgpuMetrics {
   MemoryByKind memory_held_by_kind{};
   uint64_t memory_limit_bytes = 0;  // 0: none
   WorkCounts work;
-  uint64_t audit_findings = 0;
+  uint64_t audit_findings = 0;         // of time
+  uint64_t audit_memory_findings = 0;  // of memory
 };
 
 struct Metrics {

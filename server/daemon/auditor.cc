@@ -9,6 +9,7 @@ namespace tessera {
 
 void Auditor::Hear(const ReportedMessage& reported, MonitorRequest request, Monitor& monitor) {
   audit_.Hear(reported);
+  memory_audit_.Hear(reported);
   if (socket_.valid()) return;
   Result<std::pair<UniqueFd, UniqueFd>> ends = MakeSocketPair();
   if (!ends.ok()) return LogDebug("no audit this time: {}", ends.status().message());
@@ -18,7 +19,7 @@ void Auditor::Hear(const ReportedMessage& reported, MonitorRequest request, Moni
   socket_ = std::move(ends->first);
 }
 
-std::vector<Audit::Finding> Auditor::Look() {
+Auditor::Findings Auditor::Look() {
   if (!socket_.valid()) return {};
   const Result<SocketMessage> message = ReceiveMessage(socket_.get(), ProcessFigures::kBytesMax, 0);
   if (!message.ok() && message.status().code() == StatusCode::kTimedOut) return {};
@@ -28,7 +29,7 @@ std::vector<Audit::Finding> Auditor::Look() {
     LogDebug("no audit this time: {}", figures.status().message());
     return {};
   }
-  std::vector<Audit::Finding> findings = audit_.Compare(figures.value());
+  Findings findings{audit_.Compare(figures.value()), memory_audit_.Compare(figures.value())};
   if (audit_.blind() != nullptr && !std::exchange(said_blind_, true)) {
     LogWarning("there is no audit of what workers report: {}", audit_.blind());
   }

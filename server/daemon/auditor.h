@@ -10,12 +10,19 @@
 #include "server/daemon/monitor.h"
 #include "server/daemon/options.h"
 #include "server/daemon/readings/audit.h"
+#include "server/daemon/readings/memory_audit.h"
 
 namespace tessera {
 
 class Auditor {
  public:
-  explicit Auditor(Options::Audit mode) : mode_(mode) {}
+  struct Findings {
+    std::vector<Audit::Finding> time;
+    std::vector<MemoryAudit::Finding> memory;
+  };
+
+  // `context_bytes`: as of ServerReport.
+  Auditor(Options::Audit mode, const std::vector<uint64_t>& context_bytes) : mode_(mode), memory_audit_(context_bytes) {}
 
   bool on() const { return mode_ != Options::Audit::kOff; }
   bool ends_sessions() const { return mode_ == Options::Audit::kEnd; }
@@ -24,15 +31,17 @@ class Auditor {
   // Where the answer comes, for poll(); -1 while none is awaited.
   int fd() const { return socket_.get(); }
   // Who is found by what has come since.
-  std::vector<Audit::Finding> Look();
+  Findings Look();
 
   // For reports: "off", "log", "end", or "blind" while there is nothing to compare with.
   std::string word() const;
   const Audit& audit() const { return audit_; }
+  const MemoryAudit& memory_audit() const { return memory_audit_; }
 
  private:
   const Options::Audit mode_;
   Audit audit_;
+  MemoryAudit memory_audit_;
   UniqueFd socket_;
   bool said_blind_ = false;
 };

@@ -116,10 +116,11 @@ void BrokerProcess::Left(uint64_t session) {
   Send(left);
 }
 
-void BrokerProcess::Found(uint64_t session, uint32_t device) {
+void BrokerProcess::Found(uint64_t session, uint32_t device, FoundMessage::What what) {
   FoundMessage found;
   found.session = session;
   found.device = device;
+  found.what = what;
   Send(found);
 }
 

@@ -65,7 +65,7 @@ class BrokerProcess {
   void Ask(const AskMessage& question);
   void Came(const CameMessage& session, const GateMemory& memory, int worker_pidfd);
   void Left(uint64_t session);
-  void Found(uint64_t session, uint32_t device);
+  void Found(uint64_t session, uint32_t device, FoundMessage::What what);
   // What its predecessor gave to keep.
   void GiveBack(const KeptMessage& kept);
   // `text`: what stands in the file.

@@ -27,6 +27,7 @@
 namespace tessera {
 namespace {
 
+static_assert(ProcessFigures::kUnknownBytes == ServerReport::Use::kUnknown);
 constexpr size_t kRequestBytesMax =
     2 * kControlMessageBytesMax + MonitorRequest::kSessionsMax * sizeof(MonitorRequest::Session) + sizeof(DeviceUses);
 
@@ -82,7 +83,7 @@ class Sources {
     if (!nvml_) nvml_.emplace(Nvml::Load());
     return nvml_->ok() ? nvml_->value().get() : nullptr;
   }
-  // What NVML has sampled since the last call.
+  // What NVML has sampled since the last call, and what memory processes use now.
   ProcessFigures FiguresFromNvml(const MonitorRequest& request, const DeviceSnapshot& snapshot);
 
   EmulatedReadings emulated;
@@ -95,15 +96,23 @@ class Sources {
 ProcessFigures Sources::FiguresFromNvml(const MonitorRequest& request, const DeviceSnapshot& snapshot) {
   ProcessFigures figures;
   figures.told = nvml() != nullptr;
-  for (uint32_t i = 0; i < snapshot.devices.size() && figures.told; ++i) {
+  for (uint32_t i = 0; i < snapshot.devices.size() && nvml() != nullptr; ++i) {
+    const std::string uuid = snapshot.devices[i].UuidText();
     uint64_t& since_us = sampled_us_[i];
-    const std::optional<Loads> loads = nvml()->ProcessLoads(snapshot.devices[i].UuidText(), since_us);
-    figures.told = loads.has_value();
-    if (!loads) break;
-    for (const auto& [pid, load] : *loads) since_us = std::max(since_us, load.time_us);
+    const std::optional<Loads> told = nvml()->ProcessLoads(uuid, since_us);
+    figures.told = figures.told && told.has_value();
+    const Loads loads = told.value_or(Loads());
+    const std::map<uint32_t, uint64_t> bytes = nvml()->ProcessBytes(uuid);
+    for (const auto& [pid, load] : loads) since_us = std::max(since_us, load.time_us);
     for (const Session& session : request.sessions) {
-      const auto load = loads->find(session.worker_pid);
-      if (load != loads->end()) figures.list.push_back({session.session, i, load->second.sm_percent});
+      const auto load = loads.find(session.worker_pid);
+      const auto used = bytes.find(session.worker_pid);
+      if (load == loads.end() && used == bytes.end()) continue;
+      ProcessFigures::One& one = figures.list.emplace_back();
+      one.session = session.session;
+      one.device = i;
+      one.sm_percent = load == loads.end() ? ProcessFigures::kUnknownPercent : load->second.sm_percent;
+      if (used != bytes.end()) one.used_bytes = used->second;
     }
   }
   return figures;

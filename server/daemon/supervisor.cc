@@ -89,7 +89,7 @@ Supervisor::Supervisor(const Options& options, std::vector<UnixListener> listene
       listeners_(std::move(listeners)),
       report_(std::move(report)),
       monitor_(options.log_word, logs),
-      auditor_(options.audit),
+      auditor_(options.audit, report_.context_bytes),
       descriptors_(DescriptorPlan::OfThisProcess(options.sessions_max)),
       sessions_({.total = options.sessions_max, .reserve = ServesOthers(options) ? options.sessions_max / kReserve : 0}),
       shares_(descriptors_.shares, ServesOthers(options) ? kSharesReserve : 0),
@@ -203,7 +203,10 @@ void Supervisor::AnswerQuery(int connection, const AskAnswer* vgpus, const std::
     report.sharings = figures_.sharings;
     report.vgpus = figures_.vgpus;
   }
-  for (ServerReport::Sharing& sharing : report.sharings) sharing.unreported = auditor_.audit().found(sharing.device);
+  for (ServerReport::Sharing& sharing : report.sharings) {
+    sharing.unreported = auditor_.audit().found(sharing.device);
+    sharing.unreported_memory = auditor_.memory_audit().found(sharing.device);
+  }
   if (options_.vgpus) report.audit = auditor_.word();
   report.vgpu_problem = vgpu_problem_;
   std::vector<MonitorRequest::Memory> memory;

@@ -1,4 +1,4 @@
-// What the supervisor does about sessions that use a GPU without reporting it.
+// What the supervisor does about sessions that use a GPU, or more of its memory, without reporting it.
 #include <signal.h>
 
 #include <algorithm>
@@ -16,9 +16,24 @@ void Supervisor::TakeReported(const ReportedMessage& reported) {
 }
 
 void Supervisor::TendAudit() {
-  for (const Audit::Finding& finding : auditor_.Look()) {
-    const auto found =
-        std::ranges::find_if(workers_, [&](const auto& entry) { return entry.second.process.session == finding.session; });
+  const Auditor::Findings findings = auditor_.Look();
+  const auto worker_of = [&](uint64_t session) {
+    return std::ranges::find_if(workers_, [&](const auto& entry) { return entry.second.process.session == session; });
+  };
+  for (const MemoryAudit::Finding& finding : findings.memory) {
+    const auto found = worker_of(finding.session);
+    if (found == workers_.end()) continue;
+    LogWarning(
+        "session {} of pid {} ({}) uses more memory of GPU {} than it reports: for {} s more than {} MiB by NVML, now {} MiB, "
+        "and "
+        "{} MiB by its worker, pid {}, with {} MiB for a context",
+        finding.session, found->second.client_pid, Printable(found->second.hello.program), finding.device,
+        MemoryAudit::kSecondsInARow, (finding.held_bytes + finding.context_bytes + MemoryAudit::kMoreBytes) >> 20,
+        finding.used_bytes >> 20, finding.held_bytes >> 20, found->first, finding.context_bytes >> 20);
+    broker_.Found(finding.session, finding.device, FoundMessage::What::kMemory);
+  }
+  for (const Audit::Finding& finding : findings.time) {
+    const auto found = worker_of(finding.session);
     if (found == workers_.end()) continue;
     Worker& worker = found->second;
     LogWarning(
@@ -26,7 +41,7 @@ void Supervisor::TendAudit() {
         "and {} % by its worker, pid {}{}",
         finding.session, worker.client_pid, Printable(worker.hello.program), finding.device, Audit::kSecondsInARow,
         finding.seen_percent, finding.reported_percent, found->first, auditor_.ends_sessions() ? "; it is ended" : "");
-    broker_.Found(finding.session, finding.device);
+    broker_.Found(finding.session, finding.device, FoundMessage::What::kTime);
     if (!auditor_.ends_sessions()) continue;
     worker.process.gate.SayEnd(GateEnd::kCaught);
     worker.kill_at_ns = MonotonicNs() + kCaughtWaitNs;

@@ -14,7 +14,7 @@ constexpr uint32_t kLineMagic = 0x4b525442;
 constexpr size_t kPathBytesMax = 4096;
 constexpr size_t kLineSentenceBytesMax = 2048;
 constexpr size_t kReleaseBytesMax = 64;
-constexpr size_t kReportedRowBytes = 8 + 4 + 8 + 8;
+constexpr size_t kReportedRowBytes = 8 + 4 + 8 + 8 + 8;
 
 void PutWord(Encoder& out, BrokerWord word) {
   out.Pod(kLineMagic);
@@ -223,6 +223,7 @@ void FoundMessage::Encode(Encoder& out) const {
   PutWord(out, BrokerWord::kFound);
   out.Pod(session);
   out.Pod(device);
+  out.Pod(what);
 }
 
 Result<FoundMessage> FoundMessage::Decode(std::span<const std::byte> message) {
@@ -230,6 +231,8 @@ Result<FoundMessage> FoundMessage::Decode(std::span<const std::byte> message) {
   FoundMessage found;
   in.Pod(&found.session);
   in.Pod(&found.device);
+  in.Pod(&found.what);
+  if (found.what != What::kTime && found.what != What::kMemory) in.Fail();
   if (!in.AtEnd()) return Malformed("finding of the audit");
   return found;
 }
@@ -278,6 +281,7 @@ void ReportedMessage::Encode(Encoder& out) const {
     out.Pod(rows[i].device);
     out.Pod(rows[i].watched_ns);
     out.Pod(rows[i].busy_ns);
+    out.Pod(rows[i].held_bytes);
   }
 }
 
@@ -291,6 +295,7 @@ Result<ReportedMessage> ReportedMessage::Decode(std::span<const std::byte> messa
     in.Pod(&row.device);
     in.Pod(&row.watched_ns);
     in.Pod(&row.busy_ns);
+    in.Pod(&row.held_bytes);
     if (row.device >= kGateRowsMax) in.Fail();
   }
   if (!in.AtEnd()) return Malformed("list of what workers have said");

@@ -138,8 +138,10 @@ struct LeftMessage {
 };
 
 struct FoundMessage {
+  enum class What : uint32_t { kTime = 1, kMemory = 2 };
   uint64_t session = 0;
   uint32_t device = 0;  // a row
+  What what = What::kTime;
 
   void Encode(Encoder& out) const;
   static Result<FoundMessage> Decode(std::span<const std::byte> message);
@@ -163,12 +165,13 @@ struct FiguresMessage {
 // What workers have said of themselves, for the audit (server/daemon/readings/audit.h). All times count from the session's begin,
 // or the broker's; they go on only while the GPU is not free.
 struct ReportedMessage {
-  static constexpr size_t kRowsMax = 4096;  // Encode() leaves out those beyond
+  static constexpr size_t kRowsMax = 3584;  // Encode() leaves out those beyond
   struct Row {
     uint64_t session = 0;
     uint32_t device = 0;
     uint64_t watched_ns = 0;  // for so long the broker has looked at the worker
     uint64_t busy_ns = 0;     // and for so long of that it was busy, as it said
+    uint64_t held_bytes = 0;  // of the GPU's memory, as it says now
   };
   uint64_t at_ns = 0;  // MonotonicNs
   std::vector<Row> rows;

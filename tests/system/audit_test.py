@@ -69,7 +69,7 @@ class Audit(unittest.TestCase):
 
     def test_one_that_is_found_is_in_the_log_once_and_goes_on(self):
         port = free_port()
-        self.serve(*(("--metrics", f"127.0.0.1:{port}") if HAS_CONTROL_API else ()))
+        self.serve(*(("--metrics", f"127.0.0.1:{port}") if HAS_CONTROL_API else ()), FAKE_NVML_PROCESS_MIB="3000")
         busy, idle = self.occupy("a"), self.start("b", sys.executable, "-c", IDLE)
         wait_for(lambda: FOUND in self.server.words(), FOUND_S, "a finding")
         self.assertIn("61 %", self.server.words())
@@ -80,10 +80,17 @@ class Audit(unittest.TestCase):
         text, told = self.status()
         self.assertEqual((told["audit"], told["devices"][0]["unreported_sessions"]), ("log", 1))
         self.assertIn("1 sessions used it without", text)
+        # By this NVML the workers of both hold 3,000 MiB, and more than 1 GiB of that is in no ledger.
+        self.assertEqual(self.server.words().count("uses more memory of GPU 0 than it reports"), 2, self.server.words())
+        self.assertEqual(told["devices"][0]["unreported_memory_sessions"], 2)
+        self.assertIn("2 sessions used more of its memory than they report", text)
         if HAS_CONTROL_API:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as metrics:
-                counted = re.findall(r'^tessera_vgpu_audit_findings_total\{vgpu="(.)".* (.*)$', metrics.read().decode(), re.M)
+                metrics_text = metrics.read().decode()
+            counted = re.findall(r'^tessera_vgpu_audit_findings_total\{vgpu="(.)".* (.*)$', metrics_text, re.M)
+            memory = re.findall(r'^tessera_vgpu_audit_memory_findings_total\{vgpu="(.)".* (.*)$', metrics_text, re.M)
             self.assertEqual(dict(counted), {"a": "0", "b": "1"})
+            self.assertEqual(dict(memory), {"a": "1", "b": "1"})
 
     def test_one_that_is_found_is_ended_where_that_is_asked_for(self):
         self.serve("--audit", "end")
@@ -103,6 +110,7 @@ class Audit(unittest.TestCase):
         time.sleep(10)
         self.assertEqual([tenant.poll() for tenant in tenants], [None, None], self.server.words())
         self.assertNotIn(FOUND, self.server.words())
+        self.assertNotIn("than it reports", self.server.words())
         _, told = self.status()
         self.assertEqual((told["audit"], told["devices"][0]["unreported_sessions"]), ("end", 0))
 

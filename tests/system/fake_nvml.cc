@@ -1,6 +1,7 @@
 // A libnvidia-ml.so.1 of an imaginary driver: fixed answers for one device or two, and every process of the daemon uses 7 MiB of
-// it. Stands in for the real one in nvml_test.py, nvml_readings_test.py, nvml_links_test.py and audit_test.py, where the daemon
-// serves the emulator as if it were a driver of that machine.
+// it. To whoever has asked how busy they are, as the audit does, FAKE_NVML_PROCESS_MIB; others measure contexts. Stands in for
+// the real one in nvml_test.py, nvml_readings_test.py, nvml_links_test.py and audit_test.py, where the daemon serves the emulator
+// as if it were a driver of that machine.
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +15,8 @@
 
 namespace {
 char the_devices[2];  // two at most, told apart by the last digit of their UUIDs, and have serial numbers of their own
+bool the_loads_were_asked_for = false;
+
 struct Memory {
   unsigned version;
   unsigned long long total, reserved, free, used;
@@ -95,11 +98,14 @@ FAKE nvmlDeviceGetTemperature(void*, int sensor, unsigned* out) { return sensor 
 FAKE nvmlDeviceGetClockInfo(void*, int type, unsigned* out) { return Tell(out, 1000 + static_cast<unsigned>(type)); }
 FAKE nvmlDeviceGetFanSpeed(void*, unsigned*) { return kNotSupported; }
 FAKE nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count, Process* processes) {
-  *count = ForEachProcess(*count, [&](unsigned i, unsigned pid) { processes[i] = {pid, 7ULL << 20, ~0U, ~0U}; });
+  const char* const said = the_loads_were_asked_for ? std::getenv("FAKE_NVML_PROCESS_MIB") : nullptr;
+  const unsigned long long mib = said == nullptr ? 7 : std::strtoull(said, nullptr, 10);
+  *count = ForEachProcess(*count, [&](unsigned i, unsigned pid) { processes[i] = {pid, mib << 20, ~0U, ~0U}; });
   return kSuccess;
 }
 // Two samples of each process; the second one is older.
 FAKE nvmlDeviceGetProcessUtilization(void*, ProcessSample* samples, unsigned* count, unsigned long long) {
+  the_loads_were_asked_for = true;
   if (std::getenv("FAKE_NVML_KNOWS_NO_PROCESSES") != nullptr) return kNotSupported;
   *count = 2 * ForEachProcess(*count / 2, [&](unsigned i, unsigned pid) {
              samples[2 * i] = {pid, 5'000'000, 61, 7, 0, 1};

@@ -99,6 +99,9 @@ void AddVgpus(const Metrics& metrics, Families* families) {
                     [](const V& v) { return v.work.bytes_from; });
   families->OfVgpus("tessera_vgpu_audit_findings_total", "Times that the audit found a session which uses more than it reports.",
                     kCounter, [](const V& v) { return v.audit_findings; });
+  families->OfVgpus("tessera_vgpu_audit_memory_findings_total",
+                    "Times that the audit found a session whose worker uses more GPU memory than it reports.", kCounter,
+                    [](const V& v) { return v.audit_memory_findings; });
   families->OfVgpus("tessera_vgpu_share_used_ratio", "Share of the GPU's time within the last 10 s; 0 while it is not metered.",
                     kGauge, [](const V& v) { return v.used_10s; });
   families->OfVgpus("tessera_vgpu_share_request_ratio", "Share that the vGPU gets whenever it wants it.", kGauge,

@@ -62,7 +62,9 @@ std::vector<Audit::Finding> Audit::Compare(const ProcessFigures& figures) {
 
 void Audit::LookForBlindness(const ProcessFigures& figures) {
   untold_ = figures.told ? 0 : untold_ + 1;
-  seen_ = seen_ || !figures.list.empty();
+  seen_ = seen_ || std::ranges::any_of(figures.list, [](const ProcessFigures::One& one) {
+            return one.sm_percent != ProcessFigures::kUnknownPercent;
+          });
   const bool somebody_is_busy = std::ranges::any_of(
       tracks_, [](const auto& entry) { return !entry.second.percents.empty() && entry.second.percents.back() >= 90; });
   if (figures.told && somebody_is_busy && !seen_) ++unseen_;

@@ -12,7 +12,7 @@
 // are late; what runs kSettleNs after the GPU was free last is not looked at, since what was queued before nobody has reported; a
 // second in which the broker did not look at the worker for nine tenths of the time, or of which NVML has no figure, ends the
 // row. A GPU that is free is not looked at: nothing is reported or billed there. Who is billed for more
-// than it uses is no under-reporter. Memory is not compared: the server keeps no books of a worker's memory yet.
+// than it uses is no under-reporter. Memory is compared by memory_audit.h.
 //
 // What it does not see: a worker that reports a part of its work at the right moments, up to kReportedMax times as much as it
 // says. Pure, in time that it is told; one thread.

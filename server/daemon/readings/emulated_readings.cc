@@ -68,11 +68,13 @@ ProcessFigures EmulatedReadings::Figures(const MonitorRequest& request, const De
       const size_t number = snapshot.devices[i].uuid[15];
       if (number >= kEmulatedDevicesMax) continue;
       const Part part{session.worker_pid, i};
-      const uint64_t busy_ns = session.devices[number].busy_ns;
-      figures_busy_ns_[part] = busy_ns;
+      const DeviceUse& use = session.devices[number];
+      figures_busy_ns_[part] = use.busy_ns;
       const auto before = former.find(part);
-      if (before == former.end() || busy_ns <= before->second) continue;
-      figures.list.push_back({session.session, i, Percent(false, before->second, busy_ns, passed_ns)});
+      const bool worked = before != former.end() && use.busy_ns > before->second;
+      if (!worked && use.used_bytes == 0) continue;
+      const uint32_t percent = worked ? Percent(false, before->second, use.busy_ns, passed_ns) : ProcessFigures::kUnknownPercent;
+      figures.list.push_back({session.session, i, percent, use.used_bytes});
     }
   }
   return figures;

@@ -20,7 +20,8 @@ class EmulatedReadings {
   // Adds readings and uses to the report. A load is known from the second call on, 0.1 s after the first.
   void Fill(const MonitorRequest& request, const DeviceSnapshot& snapshot, ServerReport* report);
 
-  // How much of the time since the last call each session's kernels had each device; none by the first call.
+  // How much of the time since the last call each session's kernels had each device, which the first call does not know, and how
+  // much of its memory its worker uses.
   ProcessFigures Figures(const MonitorRequest& request, const DeviceSnapshot& snapshot);
 
  private:

@@ -6,6 +6,12 @@
 
 namespace tessera {
 
+namespace {
+
+constexpr size_t kOneBytes = 8 + 4 + 4 + 8;
+
+}  // namespace
+
 void ProcessFigures::Encode(Encoder& out) const {
   out.Pod(told);
   const size_t count = std::min(list.size(), kListMax);
@@ -14,6 +20,7 @@ void ProcessFigures::Encode(Encoder& out) const {
     out.Pod(list[i].session);
     out.Pod(list[i].device);
     out.Pod(list[i].sm_percent);
+    out.Pod(list[i].used_bytes);
   }
 }
 
@@ -21,11 +28,12 @@ Result<ProcessFigures> ProcessFigures::Decode(std::span<const std::byte> message
   Decoder in(message);
   ProcessFigures figures;
   in.Pod(&figures.told);
-  figures.list.resize(in.CountOf(kListMax, sizeof(One)));
+  figures.list.resize(in.CountOf(kListMax, kOneBytes));
   for (One& one : figures.list) {
     in.Pod(&one.session);
     in.Pod(&one.device);
     in.Pod(&one.sm_percent);
+    in.Pod(&one.used_bytes);
   }
   if (!in.AtEnd()) return Status(StatusCode::kProtocolViolation, "a malformed answer of the monitor");
   return figures;

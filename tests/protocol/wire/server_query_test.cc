@@ -28,7 +28,7 @@ ServerReport SampleReport() {
   report.other_sessions = 4;
   report.others = {{0, 3, 5 << 20}, {1, 1, 0}};
   report.needs_vgpu = true;
-  report.sharings = {{0, "fair", "metered", 2}};
+  report.sharings = {{0, "fair", "metered", 2, 3}};
   report.vgpus.resize(2);
   report.vgpus[0].name = "train";
   report.vgpus[0].got_10s = 0.7;
@@ -181,7 +181,7 @@ TEST(ServerQuery, TheLargestReportIsOneMessage) {
   report.vgpus.assign(ServerReport::kVgpusMax, vgpu);
   report.snapshot.resize(size_t{16} << 10);  // of eight devices
   report.readings.assign(8, std::vector<ServerReport::Value>(100, {Reading::kGpuPercent, 1}));
-  report.sharings.assign(8, {0, "static-slots", "metered", 2});
+  report.sharings.assign(8, {0, "static-slots", "metered", 2, 3});
   report.uses.assign(ServerReport::kUsesMax, report.uses[0]);
   report.session_list.assign(ServerReport::kSessionsMax, report.session_list[0]);
   report.holders.assign(ServerReport::kHoldersMax, {"name:" + std::string(60, 'h'), 1, 2, 3, 4, 5});

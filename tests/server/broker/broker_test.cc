@@ -62,6 +62,7 @@ TEST(Broker, WhatWorkersReportIsToldOnceASecond) {
   Pair pair(true);
   auto& [server, a, b] = pair;
   server.RunFor(2'000 * kMs);
+  a->pages->report().rows[0].memory_held = 5'000;
   const size_t before = server.reported().size();
   const int64_t a_used_ns = a->used_ns;
   server.RunFor(3'000 * kMs);
@@ -71,6 +72,8 @@ TEST(Broker, WhatWorkersReportIsToldOnceASecond) {
   ASSERT_EQ(last.rows.size(), 2u);
   EXPECT_EQ(last.at_ns - first.at_ns, 3'000u * kMs);
   EXPECT_EQ(last.rows[0].session, a->number);
+  EXPECT_EQ(last.rows[0].held_bytes, 5'000u);
+  EXPECT_EQ(last.rows[1].held_bytes, 0u);
   EXPECT_NEAR(static_cast<double>(last.rows[0].watched_ns - first.rows[0].watched_ns), 3e9, 3e7);
   EXPECT_NEAR(static_cast<double>(last.rows[0].busy_ns - first.rows[0].busy_ns), static_cast<double>(a->used_ns - a_used_ns),
               9e7);

@@ -127,12 +127,16 @@ TEST_F(MetricsTest, OneAloneIsActiveAndNotBilled) {
 TEST_F(MetricsTest, FindingsOfTheAuditAreTheVgpus) {
   VirtualWorker& worker = server_.Begin("b");
   const auto found = [&](uint64_t session, uint32_t device) {
-    return server_.broker().Take(AsReceived(FoundMessage{session, device}), server_.now_ns());
+    return server_.broker().Take(AsReceived(FoundMessage{session, device, FoundMessage::What::kTime}), server_.now_ns());
   };
   EXPECT_TRUE(found(worker.number, 0).ok());
   EXPECT_TRUE(found(worker.number, 1).ok());  // there is no such GPU
   EXPECT_TRUE(found(worker.number + 1, 0).ok());
+  const FoundMessage memory{worker.number, 0, FoundMessage::What::kMemory};
+  EXPECT_TRUE(server_.broker().Take(AsReceived(memory), server_.now_ns()).ok());
+  EXPECT_TRUE(server_.broker().Take(AsReceived(memory), server_.now_ns()).ok());
   EXPECT_EQ(Of(Now(), "b").audit_findings, 1U);
+  EXPECT_EQ(Of(Now(), "b").audit_memory_findings, 2U);
   EXPECT_EQ(Of(Now(), "a").audit_findings, 0U);
 }
 

@@ -143,6 +143,9 @@ TEST_F(AuditTest, ItIsBlindWhereNobodyTells) {
   // It tells, but of nobody here, though one is busy all the time; until it does.
   for (uint32_t i = 0; i < Audit::kBlindAfter; ++i) hear({true, {}});
   EXPECT_NE(audit_.blind(), nullptr);
+  // Nor does it tell of time when it knows memory alone.
+  hear({true, {{2, 0, ProcessFigures::kUnknownPercent, 5}}});
+  EXPECT_NE(audit_.blind(), nullptr);
   hear({true, {{2, 0, 90}}});
   EXPECT_EQ(audit_.blind(), nullptr);
   for (int i = 0; i < 30; ++i) hear({true, {}});
@@ -151,13 +154,15 @@ TEST_F(AuditTest, ItIsBlindWhereNobodyTells) {
 
 TEST(ProcessFigures, ComeThrough) {
   Encoder out;
-  ProcessFigures{true, {{7, 1, 63}}}.Encode(out);
+  ProcessFigures{true, {{7, 1, 63, 99}, {8, 0, ProcessFigures::kUnknownPercent, ProcessFigures::kUnknownBytes}}}.Encode(out);
   Result<ProcessFigures> figures = ProcessFigures::Decode(out.bytes());
   ASSERT_TRUE(figures.ok());
   EXPECT_TRUE(figures->told);
-  ASSERT_EQ(figures->list.size(), 1u);
+  ASSERT_EQ(figures->list.size(), 2u);
   EXPECT_EQ(figures->list[0].session, 7u);
   EXPECT_EQ(figures->list[0].sm_percent, 63u);
+  EXPECT_EQ(figures->list[0].used_bytes, 99u);
+  EXPECT_EQ(figures->list[1].sm_percent, ProcessFigures::kUnknownPercent);
   EXPECT_FALSE(ProcessFigures::Decode(out.bytes().first(out.bytes().size() - 1)).ok());
 }
 

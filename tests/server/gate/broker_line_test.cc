@@ -59,7 +59,7 @@ TEST(BrokerLine, EveryMessageComesThrough) {
   Torture(AskAnswer{7, StatusCode::kOk, "", {0, 15}});
   Torture(CameMessage{9, 4711, "train"});
   Torture(LeftMessage{9});
-  Torture(FoundMessage{9, 1});
+  Torture(FoundMessage{9, 1, FoundMessage::What::kMemory});
   Torture(ReadyMessage{"0.1.0"});
   Torture(AliveMessage{});
   FiguresMessage figures;
@@ -69,7 +69,7 @@ TEST(BrokerLine, EveryMessageComesThrough) {
   figures.vgpus[0].got_1s = 0.7;
   figures.vgpus[1].waits = true;
   Torture(figures);
-  Torture(ReportedMessage{5, {{3, 1, 100, 70}, {4, 0, 0, 0}}});
+  Torture(ReportedMessage{5, {{3, 1, 100, 70, 5}, {4, 0, 0, 0, 0}}});
   Torture(EndMessage{9, 10});
   Torture(KeptMessage{3, "[[vgpu]]"});
   Torture(ControlKeysMessage{4, "/c.pem", "/k.pem", "/a.pem", true, {1, 2, 3, 4}});
@@ -90,6 +90,14 @@ TEST(BrokerLine, TheLargestFiguresAreOneMessage) {
   ASSERT_TRUE(decoded.ok());
   EXPECT_EQ(decoded->vgpus, figures.vgpus);
   EXPECT_EQ(decoded->sharings, figures.sharings);
+}
+
+TEST(BrokerLine, TheLongestListOfWhatWorkersSaidIsOneMessage) {
+  ReportedMessage reported;
+  reported.rows.resize(ReportedMessage::kRowsMax + 1);
+  const std::vector<std::byte> message = Encoded(reported);
+  EXPECT_LT(message.size(), kBrokerMessageBytesMax);
+  EXPECT_EQ(ReportedMessage::Decode(message)->rows.size(), ReportedMessage::kRowsMax);
 }
 
 TEST(BrokerLine, FieldsComeThrough) {
