@@ -34,6 +34,9 @@ std::string DescribeMemory(const ServerReport::Vgpu& vgpu) {
   return fmt::format("{} of {}", Mebibytes(vgpu.memory_held_bytes), Mebibytes(vgpu.memory_limit_bytes));
 }
 
+// Of a server whose agent has written on stderr itself what is wrong.
+constexpr const char* kSaidBefore = "its agent does not reach it, and has said why on stderr";
+
 // An unreadable snapshot has no devices: the server's sentence says more than this side could.
 DeviceSnapshot Snapshot(const ServerReport& report) {
   Result<DeviceSnapshot> snapshot = DeviceSnapshot::Decode(report.snapshot);
@@ -200,6 +203,18 @@ nlohmann::json ServerAsJson(const std::string& url, const ServerReport& report) 
       kinds[std::string(kMemoryKindNames[kind])] = vgpu.memory_held_by_kind[kind];
   }
   return json;
+}
+
+nlohmann::json ServersAsJson(const std::vector<ReachedServer>& servers) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const ReachedServer& one : servers) {
+    list.push_back(one.problem.exit_code == kExitOk
+                       ? ServerAsJson(one.address.url, one.report)
+                       : nlohmann::json{{"url", one.address.url},
+                                        {"error", one.problem.sentence.empty() ? std::string(kSaidBefore) : one.problem.sentence},
+                                        {"exit_code", one.problem.exit_code}});
+  }
+  return {{"schema_version", kServerSchemaVersion}, {"servers", std::move(list)}};
 }
 
 std::string JsonText(const nlohmann::json& json, int indent) {

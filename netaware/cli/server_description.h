@@ -3,7 +3,9 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
+#include "netaware/cli/server_list.h"
 #include "protocol/wire/server_query.h"
 
 namespace tessera {
@@ -28,6 +30,11 @@ std::string DescribeServer(const std::string& url, const ServerReport& report);
 // a device also has policy, sharing, unreported_sessions, unreported_memory_sessions, other_sessions and others_used_bytes. What
 // is not known is absent.
 nlohmann::json ServerAsJson(const std::string& url, const ServerReport& report);
+// Of JSON for programs: counts up when a key goes or means something else.
+inline constexpr int kServerSchemaVersion = 1;
+// Several, or one: {schema_version, servers [...]}, in their order. One that does not answer has url, error (a sentence) and
+// exit_code alone.
+nlohmann::json ServersAsJson(const std::vector<ReachedServer>& servers);
 // Any object as text, without a newline; `indent` -1: in one line. What is no UTF-8 is replaced.
 std::string JsonText(const nlohmann::json& json, int indent);
 

@@ -48,6 +48,13 @@ ServerProblem NoServer(const FoundServer& found) {
                                 ": start tesserad, or name one with --server or TESSERA_SERVER"};
 }
 
+// Among several servers a sentence names its own, and how its address was understood.
+void NameServer(const std::string& typed, const std::string& url, bool among_others, ServerProblem* problem) {
+  if (problem->sentence.empty()) return;
+  problem->sentence += TakenAs(typed, url);
+  if (among_others && problem->sentence.find(url) == std::string::npos) problem->sentence = url + ": " + problem->sentence;
+}
+
 }  // namespace
 
 ServerProblem SplitServers(std::string_view list, std::vector<std::string>* urls) {
@@ -99,19 +106,18 @@ ServerProblem ReachServers(const std::string& list, const LinkOptions& link, Ser
                     : CheckServer(server.address, ask, &server.report, 0, shares[i], ReadTicketFile(files[i]));
     }
     if (problem.exit_code == kExitOk) continue;
-    problem.sentence += problem.sentence.empty() ? "" : TakenAs(typed[i], url);
-    const bool names_it = urls.size() == 1 || problem.sentence.empty() || problem.sentence.find(url) != std::string::npos;
-    if (!names_it) problem.sentence = url + ": " + problem.sentence;
+    NameServer(typed[i], url, urls.size() > 1, &problem);
     return problem;
   }
   return {};
 }
 
-int ReachOrSay(std::string list, const LinkOptions& link, std::vector<ReachedServer>* servers) {
+int AskServers(std::string list, const LinkOptions& link, std::vector<ReachedServer>* servers) {
   if (list.empty()) {
     const char* configured = getenv("TESSERA_SERVER");
     list = configured != nullptr ? configured : "";
   }
+  std::vector<std::string> urls;
   ServerProblem problem;
   if (list.empty()) {
     const FoundServer found = FoundServer::Find();
@@ -119,9 +125,25 @@ int ReachOrSay(std::string list, const LinkOptions& link, std::vector<ReachedSer
     list = found.url;
     if (list.empty()) problem = NoServer(found);
   }
-  if (!list.empty()) problem = ReachServers(list, link, ServerQuery::Ask::kState, servers);
-  if (problem.exit_code != kExitOk && !problem.sentence.empty()) std::fprintf(stderr, "tessera: %s\n", problem.sentence.c_str());
-  return problem.exit_code;
+  if (!list.empty()) problem = SplitServers(list, &urls);
+  if (problem.exit_code != kExitOk) {
+    std::fprintf(stderr, "tessera: %s\n", problem.sentence.c_str());
+    return problem.exit_code;
+  }
+  const std::vector<std::string> typed = SplitAtCommas(list);
+  int code = kExitOk;
+  for (size_t i = 0; i < urls.size(); ++i) {
+    ReachedServer& server = servers->emplace_back();
+    server.address.url = urls[i];
+    server.problem = ReachServer(urls[i], link, &server.address);
+    if (server.problem.exit_code == kExitOk)
+      server.problem = CheckServer(server.address, ServerQuery::Ask::kState, &server.report);
+    if (server.problem.exit_code == kExitOk) continue;
+    NameServer(typed[i], urls[i], urls.size() > 1, &server.problem);
+    if (code == kExitOk) code = server.problem.exit_code;
+    if (!server.problem.sentence.empty()) std::fprintf(stderr, "tessera: %s\n", server.problem.sentence.c_str());
+  }
+  return code;
 }
 
 }  // namespace tessera

@@ -12,17 +12,15 @@ namespace tessera {
 
 int StatusCommand(const StatusOptions& options) {
   std::vector<ReachedServer> servers;
-  if (const int code = ReachOrSay(options.server, options.link, &servers); code != kExitOk) return code;
-  // One server is an object, several are a list.
-  nlohmann::json json = nlohmann::json::array();
+  const int code = AskServers(options.server, options.link, &servers);
+  if (servers.empty()) return code;
   std::string text;
   for (const ReachedServer& one : servers) {
-    json.push_back(ServerAsJson(one.address.url, one.report));
-    text += DescribeServer(one.address.url, one.report);
+    if (one.problem.exit_code == kExitOk) text += DescribeServer(one.address.url, one.report);
   }
-  if (options.output == "json") text = JsonText(servers.size() == 1 ? json.front() : json, 2) + "\n";
+  if (options.output == "json") text = JsonText(ServersAsJson(servers), 2) + "\n";
   std::fputs(text.c_str(), stdout);
-  return kExitOk;
+  return code;
 }
 
 }  // namespace tessera

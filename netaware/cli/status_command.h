@@ -13,7 +13,8 @@ struct StatusOptions {
   std::string output = "text";  // or "json"
 };
 
-// Prints on stdout. Returns kExitOk, or a CliExitCode with one sentence on stderr.
+// Prints on stdout what those say that answer. Returns kExitOk, or the CliExitCode of the first that does not, with a sentence
+// for each on stderr.
 int StatusCommand(const StatusOptions& options);
 
 }  // namespace tessera

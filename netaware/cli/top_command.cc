@@ -10,6 +10,7 @@
 
 #include "netaware/cli/server_description.h"
 #include "netaware/cli/server_list.h"
+#include "netaware/cli/server_reach.h"
 #include "programs/repeated_view.h"
 
 namespace tessera {
@@ -31,6 +32,20 @@ ServerProblem AddLoads(const ServerAddress& address, ServerReport* report) {
     }
   }
   return {};
+}
+
+// Looks at it again, also at one that did not answer before. What is wrong then is said when it is new.
+void Look(const LinkOptions& link, bool is_first, ReachedServer* server) {
+  const std::string before = server->problem.sentence;
+  if (!is_first) {
+    server->problem = {};
+    if (!server->address.local_url.starts_with(kUnixScheme))
+      server->problem = ReachServer(server->address.url, link, &server->address);
+    if (server->problem.exit_code == kExitOk)
+      server->problem = CheckServer(server->address, ServerQuery::Ask::kState, &server->report);
+  }
+  if (server->problem.exit_code == kExitOk) server->problem = AddLoads(server->address, &server->report);
+  if (server->problem.sentence != before) std::fprintf(stderr, "tessera: %s\n", server->problem.sentence.c_str());
 }
 
 std::string Age(uint64_t ms) {
@@ -66,27 +81,29 @@ std::string SessionTable(const ServerReport& report) {
 
 int TopCommand(const TopOptions& options) {
   std::vector<ReachedServer> servers;
-  if (const int code = ReachOrSay(options.server, options.link, &servers); code != kExitOk) return code;
+  int code = AskServers(options.server, options.link, &servers);
   RepeatedView view(options.interval_s, options.count, options.output == "text");
   for (bool is_first = true; view.Next(); is_first = false) {
     std::string text;
-    nlohmann::json json = nlohmann::json::array();
+    code = kExitOk;
+    bool any = false;
     for (ReachedServer& server : servers) {
-      ServerProblem problem = is_first ? ServerProblem{} : CheckServer(server.address, ServerQuery::Ask::kState, &server.report);
-      if (problem.exit_code == kExitOk) problem = AddLoads(server.address, &server.report);
-      if (problem.exit_code != kExitOk) {
-        std::fprintf(stderr, "tessera: %s\n", problem.sentence.c_str());
-        return problem.exit_code;
+      Look(options.link, is_first, &server);
+      if (server.problem.exit_code == kExitOk) {
+        any = true;
+        text += DescribeDevices(server.address.url, server.report) + DescribeVgpus(server.report) + SessionTable(server.report) +
+                DescribeOthers(server.report);
+        continue;
       }
-      text += DescribeDevices(server.address.url, server.report) + DescribeVgpus(server.report) + SessionTable(server.report) +
-              DescribeOthers(server.report);
-      json.push_back(ServerAsJson(server.address.url, server.report));
+      text += server.problem.sentence + "\n";
+      if (code == kExitOk) code = server.problem.exit_code;
     }
-    if (options.output == "json") text = JsonText(servers.size() == 1 ? json.front() : json, -1) + "\n";
+    if (!any) break;
+    if (options.output == "json") text = JsonText(ServersAsJson(servers), -1) + "\n";
     std::fputs(view.Drawn(text).c_str(), stdout);
     std::fflush(stdout);
   }
-  return kExitOk;
+  return code;
 }
 
 }  // namespace tessera

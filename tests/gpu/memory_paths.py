@@ -1,6 +1,5 @@
 """Cells of tests/gpu/memory that need no framework: contexts, ways of getting memory, memory that is given back, residue."""
 import ctypes
-import json
 import pathlib
 import statistics
 import subprocess
@@ -29,7 +28,7 @@ def device(server):
     """What `tessera status` tells of the first one."""
     told = subprocess.run([product.TESSERA, "status", "--server", server.url, "--output", "json"], capture_output=True, text=True, timeout=60,
                           env=product.environment(), check=True)
-    return json.loads(told.stdout)["devices"][0]
+    return product.the_server(told.stdout)["devices"][0]
 
 
 def forward(server, vgpu, command, **streams):

@@ -4,7 +4,6 @@ The first argument of every test is the build directory. Everything random comes
 """
 
 import argparse
-import json
 import os
 import pathlib
 import random
@@ -13,7 +12,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "system"))
-from product import BUILD, CLIENT, HAS_CONTROL_API, TESSERA, Agent, Gateway, Part, Server, alive, environment, program, wait_for  # noqa: E402,F401
+from product import BUILD, CLIENT, HAS_CONTROL_API, TESSERA, Agent, Gateway, Part, Server, alive, environment, program, the_server, wait_for  # noqa: E402,F401
 
 SANITIZED = any(line.startswith("TESSERA_SANITIZE:STRING=") and line.rstrip().endswith(("undefined", "thread"))
                 for line in open(os.path.join(BUILD, "CMakeCache.txt")))
@@ -91,7 +90,7 @@ def threads(pid):
 def status(server):
     done = subprocess.run([TESSERA, "status", "--server", server.url, "-o", "json"], capture_output=True, text=True, timeout=60, env=environment())
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return the_server(done.stdout)
 
 
 def device_bytes(server):

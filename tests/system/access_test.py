@@ -4,13 +4,12 @@
 usage: access_test.py BUILD_DIRECTORY
 """
 
-import json
 import os
 import subprocess
 import tempfile
 import unittest
 
-from product import CLIENT, TESSERA, Agent, Gateway, Keys, Server, end_with_test, environment, program
+from product import CLIENT, TESSERA, Agent, Gateway, Keys, Server, end_with_test, environment, program, the_server
 from users import ALICE, BOB, CAROL, GROUP, NO_GROUP, become, can_be_another
 
 CAN_BE_ANOTHER = can_be_another()
@@ -74,7 +73,7 @@ def look(url, command="status", before=None, **env):
     done = subprocess.run([TESSERA, command, "--server", url, "--output", "json", *words], capture_output=True, text=True, timeout=60, cwd="/",
                           env=environment(HOME="/nonexistent", **env), preexec_fn=before)
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return the_server(done.stdout)
 
 
 def shown(told):

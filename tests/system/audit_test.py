@@ -5,7 +5,6 @@ the emulated device's own readings.
 usage: audit_test.py BUILD_DIRECTORY
 """
 
-import json
 import os
 import re
 import subprocess
@@ -15,7 +14,7 @@ import time
 import unittest
 import urllib.request
 
-from product import BUILD, CLIENT, HAS_CONTROL_API, TESSERA, DevicePage, Server, end_with_test, environment, free_port, program, wait_for
+from product import BUILD, CLIENT, HAS_CONTROL_API, TESSERA, DevicePage, Server, end_with_test, environment, free_port, program, the_server, wait_for
 
 # Has a context, and asks now and then whether its device is still there: ends with the error that it gets.
 IDLE = f"""import ctypes, sys, time
@@ -65,7 +64,7 @@ class Audit(unittest.TestCase):
         words = [TESSERA, "status", "--server", self.server.url]
         told = [subprocess.run([*words, *more], capture_output=True, text=True, check=True, env=environment()).stdout
                 for more in ((), ("-o", "json"))]
-        return told[0], json.loads(told[1])
+        return told[0], the_server(told[1])
 
     def test_one_that_is_found_is_in_the_log_once_and_goes_on(self):
         port = free_port()

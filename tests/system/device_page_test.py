@@ -5,7 +5,6 @@ exact on a busy machine as well.
 usage: device_page_test.py BUILD_DIRECTORY
 """
 
-import json
 import os
 import signal
 import subprocess
@@ -13,7 +12,7 @@ import sys
 import time
 import unittest
 
-from product import TESSERA, DevicePage, Server, end_with_test, environment, program, state, wait_for
+from product import TESSERA, DevicePage, Server, end_with_test, environment, program, state, the_server, wait_for
 
 MIB = 1 << 20
 
@@ -156,7 +155,7 @@ class MemoryOfAll(DevicePageTest):
         told = subprocess.run([TESSERA, "status", "--server", self.server.url, "-o", "json"], capture_output=True, text=True,
                               env=environment())
         used = sum(self.page.used_bytes(worker) for _, worker in programs)
-        self.assertEqual(json.loads(told.stdout)["devices"][0]["memory_used_bytes"], used, told.stdout)
+        self.assertEqual(the_server(told.stdout)["devices"][0]["memory_used_bytes"], used, told.stdout)
 
     def test_a_private_server_has_one_for_each_process(self):
         # Two processes of one program, each of which takes more than half.

@@ -4,7 +4,6 @@
 usage: foreign_text_test.py BUILD_DIRECTORY
 """
 
-import json
 import os
 import re
 import shutil
@@ -12,7 +11,7 @@ import subprocess
 import tempfile
 import unittest
 
-from product import TESSERA, Server, environment, program
+from product import TESSERA, Server, environment, program, the_server
 
 # Clears a screen, sets its title, writes from right to left; two bytes are no UTF-8, one is an escape of eight bits.
 NAME = b"evil\x1b[2J\x1b]0;title\x07\xe2\x80\xae\xff\xfe\x9b1m\xc2\x9b"
@@ -51,7 +50,7 @@ class ForeignText(unittest.TestCase):
 
     def test_json_for_everybody(self):
         for command in ("status", "top"):
-            sessions = json.loads(self.ask(command, "--output", "json"))["session_list"]
+            sessions = the_server(self.ask(command, "--output", "json"))["session_list"]
             self.assertEqual([session["program"] for session in sessions], [SHOWN])
 
     def test_tables(self):

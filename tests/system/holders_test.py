@@ -5,7 +5,6 @@ usage: holders_test.py BUILD_DIRECTORY
 """
 
 import ctypes
-import json
 import multiprocessing
 import os
 import resource
@@ -16,7 +15,7 @@ import tempfile
 import time
 import unittest
 
-from product import CLIENT, TESSERA, Server, closed, environment, program, wait_for
+from product import CLIENT, TESSERA, Server, closed, environment, program, the_server, wait_for
 from users import ALICE, BOB, CAROL, become, can_be_another, start_as
 
 
@@ -317,7 +316,7 @@ class Told(TwoUsers):
         done = subprocess.run([TESSERA, "status", "--server", self.server.url, "--output", "json"], capture_output=True, text=True, timeout=60, cwd="/",
                               env=environment(HOME="/nonexistent"), preexec_fn=become(*as_user) if as_user else None)
         self.assertEqual(done.returncode, 0, done.stderr)
-        return json.loads(done.stdout)["holders"]
+        return the_server(done.stdout)["holders"]
 
     def test_status_tells_a_holder_his_own_and_administrators_all(self):
         self.serve("--max-sessions", "2")

@@ -4,6 +4,7 @@ The first argument of every test that imports this is the build directory.
 """
 
 import atexit
+import json
 import mmap
 import os
 import re
@@ -86,6 +87,14 @@ def environment(**changes):
         else:
             env[name] = value
     return env
+
+
+def the_server(text):
+    """The only one of what `tessera status -o json`, or a line of `top`, has printed."""
+    told = json.loads(text)
+    assert told["schema_version"] == 1, text
+    server, = told["servers"]
+    return server
 
 
 def have_ucx():

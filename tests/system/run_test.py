@@ -4,7 +4,6 @@
 usage: run_test.py BUILD_DIRECTORY
 """
 
-import json
 import os
 import pty
 import re
@@ -15,7 +14,7 @@ import tempfile
 import unittest
 
 import users
-from product import DAEMON, HAS_CONTROL_API, TESSERA, Server, alive, end_with_test, environment, program, wait_for
+from product import DAEMON, HAS_CONTROL_API, TESSERA, Server, alive, end_with_test, environment, program, the_server, wait_for
 
 # Prints how many devices the driver has.
 COUNT = "import ctypes; c = ctypes.CDLL('libcuda.so.1'); n = ctypes.c_int(-1); c.cuInit(0); c.cuDeviceGetCount(ctypes.byref(n)); print(n.value, flush=True)"
@@ -297,7 +296,7 @@ class OtherCommands(unittest.TestCase):
         server = Server()
         done = self.tessera("status", "--server", server.url, "-o", "json")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        status = json.loads(done.stdout)
+        status = the_server(done.stdout)
         self.assertEqual((status["driver"], status["cuda_version"], status["sessions"]), ("emulator", "13.0", 0))
         self.assertEqual(status["devices"][0]["memory_used_bytes"], 0)
         text = self.tessera("status", env=environment(TESSERA_SERVER=server.url)).stdout
@@ -314,7 +313,7 @@ class OtherCommands(unittest.TestCase):
         self.assertTrue(spin.stdout.readline())  # its kernel is about to run
         done = self.tessera("top", "--server", server.url, "-o", "json", "--count", "4", "--interval", "0.15")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        looks = [json.loads(line) for line in done.stdout.splitlines()]
+        looks = [the_server(line) for line in done.stdout.splitlines()]
         self.assertEqual(len(looks), 4)
         session, = looks[-1]["session_list"]
         self.assertEqual((session["pid"], session["program"]), (spin.pid, "spin"))

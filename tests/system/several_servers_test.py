@@ -5,6 +5,7 @@ lost, and what is said about lists that cannot be used.
 usage: several_servers_test.py BUILD_DIRECTORY
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -173,6 +174,21 @@ class SeveralServers(unittest.TestCase):
                               text=True, timeout=60)
         lines = self.succeed(done).splitlines()
         self.assertEqual([line.split(": ")[0] for line in lines if "tesserad" in line], [first.url, second.url])
+        # One that does not answer takes nothing away from the others.
+        dead = "unix:/nonexistent/tessera.sock"
+        words = ("--server", f"{dead},{first.url}")
+        for command in ("status", "top"):
+            done = subprocess.run([TESSERA, command, *words, "-o", "json"], env=environment(), capture_output=True, text=True, timeout=60)
+            self.assertEqual((done.returncode, done.stderr.count("\n")), (72, 1), done.stderr)
+            told = json.loads(done.stdout)
+            self.assertEqual(told["schema_version"], 1)
+            failed, answers = told["servers"]
+            self.assertEqual((failed["url"], failed["exit_code"], set(failed)), (dead, 72, {"url", "error", "exit_code"}))
+            self.assertIn(failed["error"], done.stderr)
+            self.assertEqual((answers["url"], answers["sessions"]), (first.url, 0))
+            done = subprocess.run([TESSERA, command, *words], env=environment(), capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 72)
+            self.assertIn(f"{first.url}: tesserad", done.stdout)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import time
 import unittest
 from pathlib import Path
 
-from product import BUILD, CLIENT, TESSERA, DevicePage, Server, end_with_test, environment, program, wait_for
+from product import BUILD, CLIENT, TESSERA, DevicePage, Server, end_with_test, environment, program, the_server, wait_for
 
 # As tests/system/programs/occupy says: kernels of so many µs, more of them than anybody waits for.
 MANY = "1000000"
@@ -66,7 +66,7 @@ class VgpuTest(unittest.TestCase):
     def status(self):
         words = [TESSERA, "status", "--server", self.server.url, "-o", "json"]
         time.sleep(0.6)  # it is told twice a second
-        return json.loads(subprocess.run(words, capture_output=True, text=True, check=True, env=environment()).stdout)
+        return the_server(subprocess.run(words, capture_output=True, text=True, check=True, env=environment()).stdout)
 
     def shares(self, workers, seconds):
         """Of the device time that all of these got, in percent."""

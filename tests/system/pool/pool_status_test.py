@@ -13,7 +13,7 @@ import unittest
 from pathlib import Path
 
 from pool_case import SHELL, PoolCase, close, say
-from product import TESSERA, environment, wait_for
+from product import TESSERA, environment, the_server, wait_for
 
 PAGE = Path(__file__).parents[3] / "docs/pool-gpus.md"
 
@@ -64,7 +64,7 @@ class Status(PoolCase):
         url = "unix:" + self.pool.servers[0].path
         for changes in ({"TESSERA_SERVER": url}, {}):
             words = ("status", "-o", "json", *(() if changes else ("--server", url)))
-            self.assertEqual(json.loads(say(*words, TESSERA_PLACER=self.pool.url, **changes))["url"], url)
+            self.assertEqual(the_server(say(*words, TESSERA_PLACER=self.pool.url, **changes))["url"], url)
         waits.kill()
         self.end_all(job)
         wait_for(lambda: not self.status()["waiting"], 10, "the withdrawal of the job that was killed")
