@@ -16,6 +16,7 @@
 #include "netaware/cli/help_command.h"
 #include "netaware/cli/keys_command.h"
 #include "netaware/cli/run_command.h"
+#include "netaware/cli/sessions_command.h"
 #include "netaware/cli/view_command.h"
 #include "netaware/job/job_options.h"
 #include "netaware/pool/keys_command_line.h"
@@ -203,6 +204,10 @@ int Main(int argc, char** argv) {
   for (CLI::App* const command : {AddStatusCommand(app, &pool), AddTopCommand(app, &pool)})
     AddServer(command, &view.server, &view.link, "a pool, else one of this host at its default socket");
 
+  SessionsOptions sessions;
+  CLI::App* const sessions_command = AddSessionsCommand(app, &sessions);
+  AddServer(sessions_command, &sessions.server, &sessions.link, "one of this host at its default socket");
+
   DoctorOptions doctor;
   CLI::App* doctor_command =
       app.add_subcommand("doctor", "look for what keeps programs from using a GPU, and say how to repair it");
@@ -239,6 +244,7 @@ int Main(int argc, char** argv) {
   }
   if (const int code = Parse(app, std::move(words)); code >= 0) return code;
   if (pool.command == "status" || pool.command == "top") return ViewCommand(view, pool, argv);
+  if (sessions_command->parsed()) return SessionsCommand(sessions);
   if (doctor_command->parsed()) return DoctorCommand(doctor, pool.placer);
   if (keys_command->parsed() && keys.action == "renew") return BecomeAdminProgram(argv);
   if (keys_command->parsed() && keys.subject.empty()) {

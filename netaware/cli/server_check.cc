@@ -26,6 +26,16 @@ ServerProblem ProblemOf(const ServerAddress& address, const Status& status) {
   return {kExitUnreachable, status.message()};
 }
 
+Result<ServerReport> Ask(const ServerAddress& address, const ServerQuery& query) {
+  return QueryServer(address.local_url.substr(kUnixScheme.size()), query, MonotonicNs() + kQueryTimeoutNs);
+}
+
+ServerProblem CheckVersion(const ServerAddress& address, const ServerReport& report) {
+  const Status version = CheckPeerVersion("server", report.wire_version, report.spec_hash, kSpecHash);
+  if (!version.ok()) return {kExitOtherVersion, address.url + ": " + version.message()};
+  return {};
+}
+
 // The first and the longest pause between two questions whether there is a place by now.
 constexpr useconds_t kFirstPauseUs = 50'000;
 constexpr useconds_t kLongestPauseUs = 1'000'000;
@@ -45,6 +55,18 @@ ServerProblem WaitForPlace(const ServerAddress& address, ServerReport* report, c
   }
 }
 
+ServerProblem EndSessionAt(const ServerAddress& address, uint64_t session, uint64_t grace_ms) {
+  ServerQuery query;
+  query.spec_hash = kSpecHash;
+  query.ask = ServerQuery::Ask::kEnd;
+  query.session = session;
+  query.grace_ms = grace_ms;
+  const Result<ServerReport> answer = Ask(address, query);
+  if (!answer.ok() && answer.status().code() == StatusCode::kInvalidArgument) return {kExitRefused, answer.status().message()};
+  if (!answer.ok()) return ProblemOf(address, answer.status());
+  return CheckVersion(address, answer.value());
+}
+
 ServerProblem CheckServer(const ServerAddress& address, ServerQuery::Ask ask, ServerReport* report, uint32_t device,
                           const std::string& vgpus, std::vector<std::byte> ticket) {
   ServerQuery query;
@@ -53,17 +75,14 @@ ServerProblem CheckServer(const ServerAddress& address, ServerQuery::Ask ask, Se
   query.device = device;
   query.vgpus = vgpus;
   query.ticket = std::move(ticket);
-  const std::string path = address.local_url.substr(kUnixScheme.size());
-  Result<ServerReport> answer = QueryServer(path, query, MonotonicNs() + kQueryTimeoutNs);
+  Result<ServerReport> answer = Ask(address, query);
   if (!answer.ok() && answer.status().code() == StatusCode::kFull) return {kExitFull, answer.status().message()};
   if (!answer.ok() && !vgpus.empty() && answer.status().code() == StatusCode::kResourceExhausted) {
     return {kExitVgpu, answer.status().message()};
   }
   if (!answer.ok()) return ProblemOf(address, answer.status());
   *report = std::move(answer).value();
-  const Status version = CheckPeerVersion("server", report->wire_version, report->spec_hash, kSpecHash);
-  if (!version.ok()) return {kExitOtherVersion, address.url + ": " + version.message()};
-  return {};
+  return CheckVersion(address, *report);
 }
 
 }  // namespace tessera

@@ -34,4 +34,7 @@ ServerProblem CheckServer(const ServerAddress& address, ServerQuery::Ask ask, Se
 ServerProblem WaitForPlace(const ServerAddress& address, ServerReport* report, const std::string& vgpus,
                            const std::vector<std::byte>& ticket = {});
 
+// Has the server end this session, so many milliseconds from now at the latest. kExitRefused: there is none for this user.
+ServerProblem EndSessionAt(const ServerAddress& address, uint64_t session, uint64_t grace_ms);
+
 }  // namespace tessera

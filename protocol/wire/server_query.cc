@@ -171,6 +171,8 @@ void ServerQuery::Encode(Encoder& out) const {
   out.String(vgpus);
   out.Bytes(ticket);
   out.String(holder);
+  out.Pod(session);
+  out.Pod(grace_ms);
 }
 
 Result<ServerQuery> ServerQuery::Decode(std::span<const std::byte> message) {
@@ -187,7 +189,9 @@ Result<ServerQuery> ServerQuery::Decode(std::span<const std::byte> message) {
   const std::span<const std::byte> ticket = in.Bytes(kHelloTicketBytesMax);
   query.ticket.assign(ticket.begin(), ticket.end());
   query.holder = GetHolder(in);
-  if (!in.AtEnd() || query.ask > Ask::kBegin) return MalformedControl("query");
+  in.Pod(&query.session);
+  in.Pod(&query.grace_ms);
+  if (!in.AtEnd() || query.ask > Ask::kEnd || query.grace_ms > kGraceMsMax) return MalformedControl("query");
   return query;
 }
 

@@ -1,5 +1,5 @@
-// A question to a server that begins no session: what it is, what it serves, how its devices are. One datagram each way
-// over a connection of its own (protocol/channel/query_server.h asks, server/daemon answers).
+// A question to a server that begins no session: what it is, what it serves, how its devices are; or that a session ends. One
+// datagram each way over a connection of its own (protocol/channel/query_server.h asks, server/daemon answers).
 //
 //   ServerQuery           ->
 //                         <-    ServerReport, or ServerRefusal (handshake.h), and the end
@@ -24,6 +24,7 @@ namespace tessera {
 
 struct ServerQuery {
   static constexpr size_t kFieldsMax = 64;
+  static constexpr uint64_t kGraceMsMax = 24 * 3'600'000;
   // How much about the devices: what the server has to do for it takes none to many milliseconds.
   enum class Ask : uint8_t {
     kNothing = 0,      // what the server and its devices are
@@ -36,6 +37,8 @@ struct ServerQuery {
     // As kNothing, of one who is about to begin a session in `vgpus`: kFull where one of them is full, and the report says
     // whether the server has a place (`no_place`).
     kBegin = 7,
+    // That `session` ends, of its holder or an administrator: answered as kNothing. kInvalidArgument: there is none for who asks.
+    kEnd = 8,
   };
   // A field of NVML (NVML_FI_*), and what it is asked of: a link, a scope of power; 0 as a rule.
   struct Field {
@@ -53,6 +56,8 @@ struct ServerQuery {
                                     // (kResourceExhausted)
   std::vector<std::byte> ticket{};  // as ClientHello: instead of `vgpus`
   std::string holder;               // as ClientHello: whose sessions the report shows
+  uint64_t session = 0;             // to be ended, as Session::session
+  uint64_t grace_ms = 0;            // from now on, at most kGraceMsMax
 
   void Encode(Encoder& out) const;
   // kProtocolViolation for what is no query. Of a query of another wire version no more than the hash is filled in.

@@ -155,6 +155,7 @@ int Supervisor::Run() {
     Reap();
     TendBroker();
     TendNode();
+    TendEnds();
     TendAudit();
     AnswerRoomWaiters(-1);
     if (ready[1].revents != 0 && phase_ == Phase::kServing) {
@@ -195,6 +196,7 @@ void Supervisor::AnswerQuery(int connection, const AskAnswer* vgpus, const std::
   const Result<SocketMessage> message = ReceiveMessage(connection, kControlMessageBytesMax, 0);
   Result<ServerQuery> query = message.ok() ? ServerQuery::Decode(message.value().bytes) : message.status();
   if (!query.ok()) return Refuse(connection, query.status());
+  if (query->ask == ServerQuery::Ask::kEnd) return EndAsked(connection, query.value());
   if (vgpus != nullptr) query->vgpus = names;  // in place of a ticket
   ServerReport report = report_;
   report.sessions = static_cast<uint32_t>(workers_.size());

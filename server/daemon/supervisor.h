@@ -94,7 +94,8 @@ class Supervisor {
     uint64_t started_ns;
     uint64_t begins_until_ns;  // from then on, or when it has begun, it is none of those that begin
     uint64_t kill_at_ns = kNoDeadline;
-    uint64_t end_at_ns = kNoDeadline;  // its vGPU was deleted by force
+    uint64_t end_at_ns = kNoDeadline;   // somebody has asked for it
+    GateEnd end_why = GateEnd::kAsked;  // then
   };
   struct Silent {
     UniqueFd connection;
@@ -177,8 +178,10 @@ class Supervisor {
   void TendNode();
   // Hears the broker, and looks after it and the file of vGPUs.
   void TendBroker();
-  // Its vGPU was deleted by force: it is ended in time, also if the broker has forgotten that.
-  void EndSession(const EndMessage& end);
+  // It is ended in time, also if the broker has forgotten that. Of several times the first counts.
+  void EndSession(const EndMessage& end, GateEnd why);
+  // Somebody asks for the end of a session: its holder or an administrator.
+  void EndAsked(int connection, const ServerQuery& query);
   void TendEnds();
   // What there is to be for the control API.
   Status OpenControl();

@@ -231,8 +231,7 @@ void Supervisor::TendBroker() {
     if (state_) state_->Keep(*vgpus_of_api_);
   }
   if (state_) state_->Tend(MonotonicNs());
-  for (const EndMessage& end : said.to_end) EndSession(end);
-  TendEnds();
+  for (const EndMessage& end : said.to_end) EndSession(end, GateEnd::kDeleted);
   const uint64_t now_ns = MonotonicNs();
   while (!asked_.empty() && now_ns >= asked_.front().deadline_ns) {
     TakeAnswer({asked_.front().question.id,
@@ -245,25 +244,6 @@ void Supervisor::TendBroker() {
   if (broker_.Tend()) TellBroker();
   usage_.Tend();
   if (vgpu_file_ && vgpu_file_->Look()) TellBrokerFile(vgpu_file_->text());
-}
-
-void Supervisor::EndSession(const EndMessage& end) {
-  for (auto& [pid, worker] : workers_) {
-    if (worker.process.session == end.session) worker.end_at_ns = std::min(worker.end_at_ns, end.at_ns);
-  }
-}
-
-void Supervisor::TendEnds() {
-  const uint64_t now_ns = MonotonicNs();
-  for (auto& [pid, worker] : workers_) {
-    if (now_ns < worker.end_at_ns) continue;
-    LogWarning("session {} of pid {} is ended: its vGPU '{}' was deleted by force", worker.process.session, worker.client_pid,
-               Printable(worker.hello.vgpus));
-    // It tells its program why.
-    worker.process.gate.SayEnd(GateEnd::kDeleted);
-    worker.end_at_ns = kNoDeadline;
-    worker.kill_at_ns = now_ns + kCaughtWaitNs;
-  }
 }
 
 void Supervisor::TellBroker() {

@@ -10,6 +10,7 @@ enum class GateEnd : uint32_t {
   kGoesOn = 0,
   kCaught = 1,   // the audit caught its worker (server/daemon/readings/audit.h)
   kDeleted = 2,  // its vGPU was deleted by force
+  kAsked = 3,    // its holder or an administrator has asked for it
 };
 
 }  // namespace tessera

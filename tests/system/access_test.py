@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import unittest
 
-from product import CLIENT, TESSERA, Agent, Gateway, Keys, Server, end_with_test, environment, program, the_server
+from product import CLIENT, TESSERA, Agent, Gateway, Keys, Server, end_with_test, environment, program, the_server, wait_for
 from users import ALICE, BOB, CAROL, GROUP, NO_GROUP, become, can_be_another
 
 CAN_BE_ANOTHER = can_be_another()
@@ -142,6 +142,28 @@ class Sight(unittest.TestCase):
             self.assertEqual((shown(told), told["other_sessions"]), ([self.of_alice, self.of_bob, self.of_bob], 0))
             self.assertNotIn("other_sessions", told["devices"][0])
         self.assertNotIn("sessions of others", ask(self.server.url, CAROL).stdout)
+
+    def test_sessions_are_ended_by_their_user_and_by_administrators(self):
+        def end_session(number, user, *words):
+            done = subprocess.run([TESSERA, "sessions", "end", str(number), "--server", self.server.url, *words], capture_output=True, text=True, cwd="/",
+                                  timeout=60, env=environment(HOME="/nonexistent"), preexec_fn=become(user))
+            return done.returncode, (done.stdout + done.stderr).replace(f"session {number} ", "session N ")
+
+        sessions = look(self.server.url)["session_list"]
+        alices, = (session["session"] for session in sessions if session["name"] == f"uid:{ALICE}")
+        bobs = [session["session"] for session in sessions if session["name"] == f"uid:{BOB}"]
+        # Another's, and none.
+        refused = end_session(alices, BOB)
+        self.assertEqual(refused[0], 81)
+        self.assertEqual(end_session(4711, BOB), refused)
+        self.assertEqual(end_session(bobs[0], CAROL, "--grace", "1h"), (0, "session N ends in 3600 s at the latest\n"))
+        self.assertEqual(end_session(alices, ALICE), (0, "session N ends now\n"))
+        self.assertEqual(end_session(bobs[1], CAROL), (0, "session N ends now\n"))
+        self.assertEqual(end_session(bobs[0], BOB), (0, "session N ends now\n"))  # the sooner time counts
+        for client in self.clients:
+            self.assertRegex(client.communicate(timeout=30)[0], "^ended with [1-9]")
+        wait_for(lambda: not self.server.workers(), 10, "the end of all workers")
+        self.assertEqual(end_session(alices, ALICE), refused)  # it has ended
 
     def test_processes_of_nvml(self):
         self.assertEqual([int(line.split()[0]) for line in nvml(self.server.url, become(ALICE))], [self.clients[0].pid])

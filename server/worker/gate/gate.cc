@@ -181,6 +181,8 @@ Status Gate::MayGoOn() const {
                     "its worker used a GPU without reporting it, which this server ends sessions for (tesserad --audit end)");
     case static_cast<uint32_t>(GateEnd::kDeleted):
       return Status(StatusCode::kUnavailable, "its vGPU was deleted by force (tessera vgpu delete --force)");
+    case static_cast<uint32_t>(GateEnd::kAsked):
+      return Status(StatusCode::kUnavailable, "its user or an administrator has ended it (tessera sessions end)");
     default: break;
   }
   if (!closed()) return Status::Ok();

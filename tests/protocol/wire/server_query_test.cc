@@ -116,7 +116,9 @@ TEST(ServerQuery, QueryComesThrough) {
                          .fields = {{82, 0}, {90, 17}},
                          .vgpus = "train+notebook",
                          .ticket = std::vector<std::byte>(100, std::byte{9}),
-                         .holder = "uid:7"};
+                         .holder = "uid:7",
+                         .session = 12,
+                         .grace_ms = 30'000};
   Result<ServerQuery> query = ServerQuery::Decode(Encoded(sent));
   ASSERT_TRUE(query.ok());
   EXPECT_EQ(query->spec_hash, 7u);
@@ -126,6 +128,8 @@ TEST(ServerQuery, QueryComesThrough) {
   EXPECT_EQ(query->vgpus, sent.vgpus);
   EXPECT_EQ(query->ticket, sent.ticket);
   EXPECT_EQ(query->holder, "uid:7");
+  EXPECT_EQ(query->session, 12u);
+  EXPECT_EQ(query->grace_ms, 30'000u);
 }
 
 TEST(ServerQuery, DecodersStandTruncationAndDamage) {
@@ -216,7 +220,10 @@ TEST(ServerQuery, BoundsHold) {
   query.fields.resize(ServerQuery::kFieldsMax + 1);
   EXPECT_FALSE(ServerQuery::Decode(Encoded(query)).ok());
   query = {};
-  query.ask = static_cast<ServerQuery::Ask>(8);
+  query.ask = static_cast<ServerQuery::Ask>(9);
+  EXPECT_FALSE(ServerQuery::Decode(Encoded(query)).ok());
+  query = {};
+  query.grace_ms = ServerQuery::kGraceMsMax + 1;
   EXPECT_FALSE(ServerQuery::Decode(Encoded(query)).ok());
   report = SampleReport();
   report.snapshot.resize(kSnapshotBytesMax + 1);

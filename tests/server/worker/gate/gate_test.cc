@@ -43,6 +43,9 @@ TEST_F(GateTest, WhoseVgpuWasDeletedMayNotGoOn) {
   page_.caught = static_cast<uint32_t>(GateEnd::kDeleted);
   EXPECT_EQ(gate_->MayGoOn().code(), StatusCode::kUnavailable);
   EXPECT_NE(gate_->MayGoOn().message().find("deleted by force"), std::string::npos);
+  page_.caught = static_cast<uint32_t>(GateEnd::kAsked);
+  EXPECT_EQ(gate_->MayGoOn().code(), StatusCode::kUnavailable);
+  EXPECT_NE(gate_->MayGoOn().message().find("tessera sessions end"), std::string::npos);
   page_.caught = 77;
   EXPECT_TRUE(gate_->MayGoOn().ok());
 }
