@@ -52,6 +52,11 @@ std::vector<std::string_view> Split(std::string_view list) {
   }
 }
 
+uint32_t ParseWaitMs(const char* text) {
+  if (text == nullptr || *text < '0' || *text > '9') return UINT32_MAX;
+  return static_cast<uint32_t>(std::min<unsigned long long>(std::strtoull(text, nullptr, 10), UINT32_MAX));
+}
+
 std::string OrEmpty(const char* value) { return value == nullptr ? std::string() : std::string(value); }
 
 }  // namespace
@@ -63,6 +68,7 @@ Config ParseConfig(const char* (*get)(const char* name)) {
   config.tickets = OrEmpty(get("TESSERA_TICKET"));
   config.runtime_directory = OrEmpty(get("XDG_RUNTIME_DIR"));
   config.server_names = OrEmpty(get("TESSERA_SERVER_NAMES"));
+  config.wait_ms = ParseWaitMs(get("TESSERA_WAIT_MS"));
   if (const char* level = get("TESSERA_LOG"); level != nullptr && *level != '\0') {
     if (!ParseLogLevel(level, &config.log_level)) config.bad_log_level = level;
   }

@@ -23,6 +23,9 @@ struct Config {
   std::string tickets;
   // XDG_RUNTIME_DIR: where sockets of this user's processes belong. Empty: not set.
   std::string runtime_directory;
+  // TESSERA_WAIT_MS: how long a session waits for a place at a server that is full, in milliseconds. Not set, or no number: as
+  // long as the server has it (tesserad --start-wait).
+  uint32_t wait_ms = UINT32_MAX;
   // TESSERA_LOG: "debug" ... "off".
   LogLevel log_level = LogLevel::kWarning;
   // A value of TESSERA_LOG that names no level; empty: none.

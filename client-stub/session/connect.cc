@@ -36,6 +36,7 @@ ClientHello MakeHello(uint64_t window_rows, const SessionPlace& place) {
   hello.devices = place.devices;
   hello.environment = config.forwarded_environment;
   hello.vgpus = place.vgpus;
+  hello.wait_ms = config.wait_ms;
   return hello;
 }
 

@@ -55,9 +55,11 @@ Exit codes, when the program could not be started:
    75  the private server found no device
    76  a part of the installation is missing or damaged
    77  the private server did not start
+   79  there is no such vGPU for this user, or the server has vGPUs alone and none was named
    80  nobody answers at the placer's address, or none is named
    81  the pool has no GPU for such a job, or not for this user
    82  no GPU was free in time (--wait)
+   83  the server, or the vGPU, is full, and no place got free in time (--wait)
   126  the program is not executable
   127  the program does not exist
 

@@ -40,7 +40,7 @@ void PrependPath(const char* variable, const std::string& directory) {
 
 // What the loaders of known frameworks look at, besides LD_LIBRARY_PATH, to find the driver.
 void SetEnvironment(const InstallLayout& layout, const std::string& server, const std::string& names, const std::string& vgpus,
-                    const std::string& tickets, bool stats) {
+                    const std::string& tickets, uint64_t wait_ms, bool stats) {
   setenv("TESSERA_SERVER", server.c_str(), 1);
   // What the user calls them, for sentences: behind an agent they have another address here.
   if (names != server && !names.empty()) {
@@ -55,6 +55,7 @@ void SetEnvironment(const InstallLayout& layout, const std::string& server, cons
   } else {
     unsetenv("TESSERA_TICKET");
   }
+  setenv("TESSERA_WAIT_MS", std::to_string(wait_ms).c_str(), 1);
   PrependPath("LD_LIBRARY_PATH", layout.client_dir);
   setenv("TRITON_LIBCUDA_PATH", layout.client_dir.c_str(), 1);                    // Triton links against it
   setenv("NUMBA_CUDA_DRIVER", (layout.client_dir + "/libcuda.so.1").c_str(), 1);  // Numba loads by path
@@ -117,6 +118,8 @@ int RunCommand(const RunOptions& options) {
       return Refuse({kExitUsage, "a placer finds the GPUs of --gpu-share and its like: leave --driver and --vgpu out"});
     }
   }
+  // For a place at a server that is full; a pool has its own meaning of it.
+  const auto wait_ms = static_cast<uint64_t>(options.job.wait_ms.value_or(0));
   std::string text;
   LinkOptions link = options.link;
   if (server.empty() && options.driver == "auto" && options.vgpus.empty()) {
@@ -125,7 +128,7 @@ int RunCommand(const RunOptions& options) {
     JobOptions asked = options.job;
     config.value().Complete(&asked);
     const std::string placer = FindPlacer(asked.placer);
-    if (placer.empty() && options.job.asks()) {
+    if (placer.empty() && (options.job.asks() || options.job.wait_ms)) {
       return Refuse({kExitNoPlacer,
                      "no placer is named that finds GPUs of a pool: give --placer, set TESSERA_PLACER, write it "
                      "into config.toml, or start tessera-placer"});
@@ -168,7 +171,7 @@ int RunCommand(const RunOptions& options) {
     if (!options.quiet) std::fprintf(stderr, "tessera: private server, %s%s\n", own.description.c_str(), but.c_str());
   } else {
     std::vector<ReachedServer> reached;
-    const ServerProblem problem = ReachServers(server, link, ServerQuery::Ask::kBegin, &reached, vgpus, tickets);
+    const ServerProblem problem = ReachServers(server, link, ServerQuery::Ask::kBegin, &reached, vgpus, tickets, wait_ms);
     if (problem.exit_code != kExitOk) return Refuse(problem);
     server.clear();
     for (const ReachedServer& one : reached) {
@@ -185,7 +188,7 @@ int RunCommand(const RunOptions& options) {
 
   if (!text.empty() && !options.quiet) std::fprintf(stderr, "tessera: %s\n", text.c_str());
   if (!options.quiet) WarnOfUnreached(program);
-  SetEnvironment(layout.value(), server, names, vgpus, tickets, options.stats);
+  SetEnvironment(layout.value(), server, names, vgpus, tickets, wait_ms, options.stats);
   std::vector<char*> argv;
   for (const std::string& word : options.command) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);

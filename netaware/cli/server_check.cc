@@ -27,7 +27,8 @@ ServerProblem ProblemOf(const ServerAddress& address, const Status& status) {
 }
 
 Result<ServerReport> Ask(const ServerAddress& address, const ServerQuery& query) {
-  return QueryServer(address.local_url.substr(kUnixScheme.size()), query, MonotonicNs() + kQueryTimeoutNs);
+  const uint64_t wait_ns = query.wait_ms * uint64_t{1'000'000};
+  return QueryServer(address.local_url.substr(kUnixScheme.size()), query, MonotonicNs() + wait_ns + kQueryTimeoutNs);
 }
 
 ServerProblem CheckVersion(const ServerAddress& address, const ServerReport& report) {
@@ -36,20 +37,40 @@ ServerProblem CheckVersion(const ServerAddress& address, const ServerReport& rep
   return {};
 }
 
+ServerProblem Check(const ServerAddress& address, ServerQuery query, ServerReport* report) {
+  query.spec_hash = kSpecHash;
+  Result<ServerReport> answer = Ask(address, query);
+  if (!answer.ok() && answer.status().code() == StatusCode::kFull) return {kExitFull, answer.status().message()};
+  if (!answer.ok() && !query.vgpus.empty() && answer.status().code() == StatusCode::kResourceExhausted) {
+    return {kExitVgpu, answer.status().message()};
+  }
+  if (!answer.ok()) return ProblemOf(address, answer.status());
+  *report = std::move(answer).value();
+  return CheckVersion(address, *report);
+}
+
+// How long one question waits at most: links give an answer no more time.
+constexpr uint64_t kAtOnceMs = 60'000;
 // The first and the longest pause between two questions whether there is a place by now.
 constexpr useconds_t kFirstPauseUs = 50'000;
 constexpr useconds_t kLongestPauseUs = 1'000'000;
 
 }  // namespace
 
-ServerProblem WaitForPlace(const ServerAddress& address, ServerReport* report, const std::string& vgpus,
+ServerProblem WaitForPlace(const ServerAddress& address, uint64_t wait_ms, ServerReport* report, const std::string& vgpus,
                            const std::vector<std::byte>& ticket) {
-  const uint64_t began_ns = MonotonicNs();
+  const uint64_t until_ns = MonotonicNs() + wait_ms * 1'000'000;
   useconds_t pause_us = kFirstPauseUs;
   for (;;) {
-    const ServerProblem problem = CheckServer(address, ServerQuery::Ask::kBegin, report, 0, vgpus, ticket);
-    if (problem.exit_code != kExitOk || report->no_place.empty()) return problem;
-    if (MonotonicNs() - began_ns >= report->start_wait_s * uint64_t{1'000'000'000}) return {kExitFull, report->no_place};
+    const uint64_t now_ns = MonotonicNs();
+    ServerQuery query;
+    query.ask = ServerQuery::Ask::kBegin;
+    query.vgpus = vgpus;
+    query.ticket = ticket;
+    query.wait_ms = now_ns >= until_ns ? 0 : static_cast<uint32_t>(std::min((until_ns - now_ns) / 1'000'000, kAtOnceMs));
+    ServerProblem problem = Check(address, std::move(query), report);
+    if (problem.exit_code == kExitOk && !report->no_place.empty()) problem = {kExitFull, report->no_place};
+    if (problem.exit_code != kExitFull || MonotonicNs() >= until_ns) return problem;
     usleep(pause_us);
     pause_us = std::min(2 * pause_us, kLongestPauseUs);
   }
@@ -70,19 +91,11 @@ ServerProblem EndSessionAt(const ServerAddress& address, uint64_t session, uint6
 ServerProblem CheckServer(const ServerAddress& address, ServerQuery::Ask ask, ServerReport* report, uint32_t device,
                           const std::string& vgpus, std::vector<std::byte> ticket) {
   ServerQuery query;
-  query.spec_hash = kSpecHash;
   query.ask = ask;
   query.device = device;
   query.vgpus = vgpus;
   query.ticket = std::move(ticket);
-  Result<ServerReport> answer = Ask(address, query);
-  if (!answer.ok() && answer.status().code() == StatusCode::kFull) return {kExitFull, answer.status().message()};
-  if (!answer.ok() && !vgpus.empty() && answer.status().code() == StatusCode::kResourceExhausted) {
-    return {kExitVgpu, answer.status().message()};
-  }
-  if (!answer.ok()) return ProblemOf(address, answer.status());
-  *report = std::move(answer).value();
-  return CheckVersion(address, *report);
+  return Check(address, std::move(query), report);
 }
 
 }  // namespace tessera

@@ -29,9 +29,10 @@ struct ServerProblem {
 ServerProblem CheckServer(const ServerAddress& address, ServerQuery::Ask ask, ServerReport* report, uint32_t device = 0,
                           const std::string& vgpus = "", std::vector<std::byte> ticket = {});
 
-// As CheckServer() of kBegin, and has the calling thread wait for a place for a session, as long as the session would: kExitFull
-// when there is none by then, or when a vGPU is full.
-ServerProblem WaitForPlace(const ServerAddress& address, ServerReport* report, const std::string& vgpus,
+// As CheckServer() of kBegin, and has the calling thread wait for a place for a session, for so long or a little longer:
+// kExitFull when there is none by then, or when a vGPU is full. Among those who wait the server keeps the order in which they
+// came; each minute this one goes to the end.
+ServerProblem WaitForPlace(const ServerAddress& address, uint64_t wait_ms, ServerReport* report, const std::string& vgpus,
                            const std::vector<std::byte>& ticket = {});
 
 // Has the server end this session, so many milliseconds from now at the latest. kExitRefused: there is none for this user.

@@ -50,6 +50,7 @@ std::string DescribeDevices(const std::string& url, const ServerReport& report) 
   std::string text = fmt::format("{}: {}, driver {}{}, CUDA {}, {} of {} sessions\n", url, report.server, report.driver,
                                  report.driver_release.empty() ? "" : " " + report.driver_release,
                                  CudaVersion(snapshot.driver_version), report.sessions, report.sessions_max);
+  if (report.ending) text += fmt::format("{} is ending, {} sessions left\n", url, report.sessions);
   for (size_t i = 0; i < snapshot.devices.size(); ++i) {
     const DeviceSnapshot::Device& device = snapshot.devices[i];
     text += fmt::format("device {}: {}, {}", i, device.name, Mebibytes(device.total_bytes));
@@ -125,6 +126,7 @@ nlohmann::json ServerAsJson(const std::string& url, const ServerReport& report) 
                          {"cuda_version", CudaVersion(snapshot.driver_version)},
                          {"sessions", report.sessions},
                          {"sessions_max", report.sessions_max},
+                         {"ending", report.ending},
                          {"devices", nlohmann::json::array()},
                          {"uses", nlohmann::json::array()},
                          {"session_list", nlohmann::json::array()}};

@@ -21,7 +21,7 @@ std::string DescribeOthers(const ServerReport& report);
 // All of these, and one line for each session's use.
 std::string DescribeServer(const std::string& url, const ServerReport& report);
 
-// The same as an object. Its keys are stable: server, url, driver, driver_release, cuda_version, sessions, sessions_max,
+// The same as an object. Its keys are stable: server, url, driver, driver_release, cuda_version, sessions, sessions_max, ending,
 // devices [{name, uuid, memory_bytes, memory_used_bytes, gpu_percent, power_milliwatts, temperature_celsius}], uses [{pid,
 // device, session, used_bytes, gpu_percent}], session_list [{session, pid, age_seconds, program, vgpu, user, host, name}],
 // holders [{name, sessions, starts_waiting, shared_objects, descriptors, host_memory_bytes}], other_sessions, audit,

@@ -82,7 +82,8 @@ ServerProblem SplitServers(std::string_view list, std::vector<std::string>* urls
 }
 
 ServerProblem ReachServers(const std::string& list, const LinkOptions& link, ServerQuery::Ask ask,
-                           std::vector<ReachedServer>* servers, const std::string& vgpus, const std::string& tickets) {
+                           std::vector<ReachedServer>* servers, const std::string& vgpus, const std::string& tickets,
+                           uint64_t wait_ms) {
   std::vector<std::string> urls;
   if (const ServerProblem problem = SplitServers(list, &urls); problem.exit_code != kExitOk) return problem;
   const std::vector<std::string> typed = SplitAtCommas(list);
@@ -102,7 +103,7 @@ ServerProblem ReachServers(const std::string& list, const LinkOptions& link, Ser
     ServerProblem problem = ReachServer(url, link, &server.address);
     if (problem.exit_code == kExitOk) {
       problem = ask == ServerQuery::Ask::kBegin
-                    ? WaitForPlace(server.address, &server.report, shares[i], ReadTicketFile(files[i]))
+                    ? WaitForPlace(server.address, wait_ms, &server.report, shares[i], ReadTicketFile(files[i]))
                     : CheckServer(server.address, ask, &server.report, 0, shares[i], ReadTicketFile(files[i]));
     }
     if (problem.exit_code == kExitOk) continue;

@@ -21,10 +21,11 @@ struct ReachedServer {
   ServerProblem problem;
 };
 // Reaches and asks every server of the list, in order (ReachServer, CheckServer; of kBegin WaitForPlace). `vgpus`: a list for
-// each server, separated by commas; empty: none. `tickets`: a file for each, likewise. The first problem, with the server's
-// address in the sentence where there are several.
+// each server, separated by commas; empty: none. `tickets`: a file for each, likewise. `wait_ms`: for a place at each. The first
+// problem, with the server's address in the sentence where there are several.
 ServerProblem ReachServers(const std::string& list, const LinkOptions& link, ServerQuery::Ask ask,
-                           std::vector<ReachedServer>* servers, const std::string& vgpus = "", const std::string& tickets = "");
+                           std::vector<ReachedServer>* servers, const std::string& vgpus = "", const std::string& tickets = "",
+                           uint64_t wait_ms = 0);
 
 // For a command that looks at servers: asks each of `list`, or of TESSERA_SERVER when it is empty, or the one that is found
 // (found_server.h), which is said on stderr, how its devices are. Who does not answer has a problem, which is said on stderr with

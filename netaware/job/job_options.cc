@@ -141,7 +141,9 @@ void AddJobOptions(CLI::App& command, JobOptions* options) {
             if (!ParseWait(text, &wait_ms)) Refuse("--wait", text, "a time with its unit (s, m, h), such as 5m, or 0");
             options->wait_ms = wait_ms;
           },
-          "how long the job may wait for its GPUs; 0: not at all (default: as long as it takes)")
+          "how long the job may wait for its GPUs, and for a place at a server that is full; 0: not at all (default: as long as "
+          "it "
+          "takes for GPUs of a pool, 0 for a place)")
       ->type_name("TIME");
 }
 

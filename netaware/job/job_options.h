@@ -25,7 +25,7 @@ struct JobOptions {
   // Whether anything was asked for that only a pool gives.
   bool asks() const {
     return gpus || share || memory_bytes || processes || !models.empty() || same_server || !isolation.empty() ||
-           !priority.empty() || wait_ms;
+           !priority.empty();
   }
 };
 

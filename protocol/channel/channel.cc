@@ -17,6 +17,7 @@ namespace tessera {
 namespace {
 
 constexpr uint64_t kSendTimeoutNs = 10'000'000'000;
+constexpr std::string_view kPeerGone = "the peer is gone";
 constexpr uint64_t kStagingGranularity = 64u << 10;
 
 // The rings in the order in which they lie in the rings segment.
@@ -155,8 +156,12 @@ Status Channel::Check() {
   } else if (!ended_.load(std::memory_order_acquire)) {
     return Status::Ok();  // asked again soon
   }
-  End(Status(StatusCode::kUnavailable, "the peer is gone"));
+  End(Status(StatusCode::kUnavailable, std::string(kPeerGone)));
   return EndReason();
+}
+
+bool Channel::IsPeerGone(const Status& reason) {
+  return reason.code() == StatusCode::kUnavailable && reason.message().ends_with(kPeerGone);
 }
 
 bool Channel::End(Status reason) {

@@ -134,6 +134,8 @@ class Channel {
   // the peer has closed, unless somebody has a message handler: many closes in a row would fill the socket, and the peer that
   // sends them would wait for a record that makes somebody read it. Offers stay for the record that names them.
   Status Check();
+  // Whether this is the reason of a channel whose peer has ended without a good-bye.
+  static bool IsPeerGone(const Status& reason);
   // The predicate to give to every wait on this channel's rings.
   const StopPredicate& stop() const { return stop_; }
   // Ends the channel on our side with this reason (the first one counts): all waits return it within kWaitSliceNs, those

@@ -124,6 +124,7 @@ void ClientHello::Encode(Encoder& out) const {
   out.String(holder);
   out.String(user);
   out.String(host);
+  out.Pod(wait_ms);
 }
 
 Result<ClientHello> ClientHello::Decode(std::span<const std::byte> message) {
@@ -155,6 +156,7 @@ Result<ClientHello> ClientHello::Decode(std::span<const std::byte> message) {
   hello.holder = GetHolder(in);
   hello.user = GetText(in, kUserBytesMax);
   hello.host = GetText(in, kHostBytesMax);
+  in.Pod(&hello.wait_ms);
   if (!in.AtEnd()) return MalformedControl("hello");
   return hello;
 }

@@ -103,6 +103,9 @@ struct ClientHello {
   std::string holder;                    // holder.h; empty from clients, set by a link on the way
   std::string user;                      // likewise: a name for `pid`'s user, as the other host has it; for people
   std::string host;                      // likewise: where the client is, as the server's host sees it; for people
+  // How long it wants to wait for a place where the server is full; the server has bounds of its own (tesserad --start-wait).
+  static constexpr uint32_t kWaitAsServer = UINT32_MAX;
+  uint32_t wait_ms = kWaitAsServer;
 
   void Encode(Encoder& out) const;
   // kProtocolViolation for what is no hello. Of a hello of another wire version only `wire_version` and `spec_hash` are

@@ -173,6 +173,7 @@ void ServerQuery::Encode(Encoder& out) const {
   out.String(holder);
   out.Pod(session);
   out.Pod(grace_ms);
+  out.Pod(wait_ms);
 }
 
 Result<ServerQuery> ServerQuery::Decode(std::span<const std::byte> message) {
@@ -191,6 +192,7 @@ Result<ServerQuery> ServerQuery::Decode(std::span<const std::byte> message) {
   query.holder = GetHolder(in);
   in.Pod(&query.session);
   in.Pod(&query.grace_ms);
+  in.Pod(&query.wait_ms);
   if (!in.AtEnd() || query.ask > Ask::kEnd || query.grace_ms > kGraceMsMax) return MalformedControl("query");
   return query;
 }
@@ -266,7 +268,7 @@ void ServerReport::PutRest(Encoder& out) const {
   out.String(audit);
   out.String(std::string_view(vgpu_problem).substr(0, kSentenceBytesMax));
   out.String(std::string_view(no_place).substr(0, kSentenceBytesMax));
-  out.Pod(start_wait_s);
+  out.Pod(ending);
 }
 
 Result<ServerReport> ServerReport::Decode(std::span<const std::byte> message) {
@@ -327,7 +329,7 @@ Result<ServerReport> ServerReport::Decode(std::span<const std::byte> message) {
   report.audit = GetText(in, kNameBytesMax);
   report.vgpu_problem = GetText(in, kSentenceBytesMax);
   report.no_place = GetText(in, kSentenceBytesMax);
-  in.Pod(&report.start_wait_s);
+  in.Pod(&report.ending);
   if (!in.AtEnd()) return MalformedControl("report");
   return report;
 }

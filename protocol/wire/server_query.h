@@ -35,7 +35,7 @@ struct ServerQuery {
     kLinks = 5,        // of `device`: its links, and how it is connected to the server's other devices
     kLinkDetails = 6,  // of `device`: errors and firmware of its links: a hundred calls that nobody makes to use a link
     // As kNothing, of one who is about to begin a session in `vgpus`: kFull where one of them is full, and the report says
-    // whether the server has a place (`no_place`).
+    // whether the server has a place (`no_place`). Where it has none the question waits for one, as a hello does.
     kBegin = 7,
     // That `session` ends, of its holder or an administrator: answered as kNothing. kInvalidArgument: there is none for who asks.
     kEnd = 8,
@@ -58,6 +58,7 @@ struct ServerQuery {
   std::string holder;               // as ClientHello: whose sessions the report shows
   uint64_t session = 0;             // to be ended, as Session::session
   uint64_t grace_ms = 0;            // from now on, at most kGraceMsMax
+  uint32_t wait_ms = 0;             // of kBegin, as ClientHello
 
   void Encode(Encoder& out) const;
   // kProtocolViolation for what is no query. Of a query of another wire version no more than the hash is filled in.
@@ -275,10 +276,9 @@ struct ServerReport {
   // What is done about sessions that use a device without reporting it: "off", "log", "end", or "blind" where nobody can tell.
   std::string audit;
   std::string vgpu_problem;  // why the file of vGPUs is not in force as it stands; empty: it is
-  // To kBegin alone: why no session of the asker can begin now, a sentence for people; empty: it can. And for how many seconds a
-  // session waits for its place before it is refused.
+  // To kBegin alone: why no session of the asker can begin now, a sentence for people; empty: it can.
   std::string no_place;
-  uint32_t start_wait_s = 0;
+  bool ending = false;  // it takes no more sessions, and ends with the last one
 
   void Encode(Encoder& out) const;
   // kProtocolViolation for what is no report. Of a report of another wire version only version and hash are filled in.

@@ -116,7 +116,8 @@ int Supervisor::Run() {
     pool_.WarmUp();
     notice_.Beat(MonotonicNs());
     // poll() skips negative descriptors.
-    const bool accepts = phase_ == Phase::kServing && !accepting_.rests(MonotonicNs());
+    const bool hears = phase_ == Phase::kServing || phase_ == Phase::kDraining;
+    const bool accepts = hears && !accepting_.rests(MonotonicNs());
     std::vector<pollfd> ready = {{signals_.get(), POLLIN, 0}, {phase_ == Phase::kServing ? options_.owner_fd : -1, POLLIN, 0},
                                  {broker_.fd(), POLLIN, 0},   {vgpu_file_ ? vgpu_file_->fd() : -1, POLLIN, 0},
                                  {auditor_.fd(), POLLIN, 0},  {usage_.fd(), POLLIN, 0},
@@ -165,7 +166,7 @@ int Supervisor::Run() {
     const std::span<const pollfd> all(ready);
     DropStarts(all.subspan(first_start, first_worker - first_start));
     HearSilent(all.subspan(first_silent, first_start - first_silent));
-    for (size_t i = 0; i < listeners_.size() && phase_ == Phase::kServing; ++i) {
+    for (size_t i = 0; i < listeners_.size() && accepts; ++i) {
       if ((ready[first_listener + i].revents & POLLIN) != 0) AcceptClients(listeners_[i]);
     }
     TendStarts();
@@ -200,6 +201,7 @@ void Supervisor::AnswerQuery(int connection, const AskAnswer* vgpus, const std::
   if (vgpus != nullptr) query->vgpus = names;  // in place of a ticket
   ServerReport report = report_;
   report.sessions = static_cast<uint32_t>(workers_.size());
+  report.ending = phase_ != Phase::kServing;
   // All vGPUs and all details of a device would not fit into one message.
   if (query->ask == ServerQuery::Ask::kNothing || query->ask == ServerQuery::Ask::kState) {
     report.sharings = figures_.sharings;
@@ -239,7 +241,6 @@ void Supervisor::AnswerQuery(int connection, const AskAnswer* vgpus, const std::
   // Who has to name a vGPU and names none is told that first.
   if (query.value().ask == ServerQuery::Ask::kBegin && (vgpus != nullptr || !report.needs_vgpu)) {
     report.no_place = WhyNoPlaceFor(WhoIs(connection, query.value().holder));
-    report.start_wait_s = options_.start_wait_s;
   }
   Encoder encoder(kControlMessageBytesMax);
   report.Encode(encoder);
@@ -423,6 +424,8 @@ void Supervisor::Reap() {
     shares_.RemoveSession(session);
     if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == kServiceOk) {
       LogInfo("session {} of pid {} closed after {} s", session, client_pid, seconds);
+    } else if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == kExitClientGone) {
+      LogInfo("session {} of pid {} ended after {} s: its program ended without closing it", session, client_pid, seconds);
     } else if (phase_ == Phase::kServing || (WIFSIGNALED(wait_status) && WTERMSIG(wait_status) != SIGTERM)) {
       LogWarning("session {} of pid {} ended after {} s: worker {} {}", session, client_pid, seconds, pid,
                  DescribeWaitStatus(wait_status));
@@ -453,12 +456,11 @@ void Supervisor::Advance(Phase phase) {
     notice_.Stopping(fmt::format("ending, {} sessions left", workers_.size()));
   }
   pool_.Close();
-  RefuseStarts(Status(StatusCode::kUnavailable, kEnding));
+  RefuseStarts();
   const uint64_t now_ns = MonotonicNs();
   switch (phase) {
     case Phase::kServing: break;
     case Phase::kDraining:
-      for (UnixListener& listener : listeners_) listener.Close();
       LogInfo("ending: no new sessions, {} sessions get {} s", workers_.size(), options_.grace_s);
       deadline_ns_ = now_ns + options_.grace_s * uint64_t{1'000'000'000};
       break;

@@ -102,12 +102,19 @@ class Supervisor {
     pid_t client_pid;
     uint64_t deadline_ns;
   };
-  // A client that has said hello, and whose session cannot begin yet.
+  // What a client asks that is about to begin a session, once there is a place: its query waits on the connection.
+  struct PlaceQuestion {
+    std::optional<AskAnswer> vgpus;  // that it names
+    std::string names;               // of these
+  };
+  // A client that has said hello, and whose session cannot begin yet; or one that asks for a place, and there is none.
   struct Start {
     Silent client;
     Caller caller;
-    HeldPart turn;  // of turns_
-    uint64_t deadline_ns;
+    HeldPart turn;                          // of turns_
+    uint64_t deadline_ns;                   // for its turn
+    uint64_t place_until_ns;                // it is refused from then on when there is no place
+    std::optional<PlaceQuestion> question;  // none: it has said hello
   };
   // A client that has named vGPUs, of which the broker is asked.
   struct Asked {
@@ -125,8 +132,9 @@ class Supervisor {
     std::set<pid_t> awaited;  // what is to end first
     uint64_t deadline_ns;
   };
-  // What clients are told that come too late.
-  static constexpr const char* kEnding = "the server is ending: start it again, or use another one";
+  // Who finds a full server waits for so long at least: sessions may be about to end. But never for longer than --start-wait.
+  static constexpr uint64_t kPlaceWaitNs = 2'000'000'000;
+  // While it drains, newcomers are told so.
   enum class Phase { kServing, kDraining, kTerminating, kKilling };
 
   // Accepts whoever connects there. Beyond the bounds of strangers the oldest that has said nothing goes.
@@ -151,7 +159,15 @@ class Supervisor {
   // Begins those whose turn it is, refuses those that have waited too long.
   void TendStarts();
   void BeginStart(Start start);
-  void RefuseStarts(const Status& why);
+  // Has a query of kBegin wait where there is no place for its session. False: it is to be answered now.
+  bool QueueQuestion(Silent& client, const AskAnswer* vgpus, const std::string& names);
+  void AnswerQuestion(const Start& start);
+  // When whoever comes now and wants to wait for a place for so long is refused.
+  uint64_t PlaceUntilNs(uint32_t wait_ms) const;
+  // What clients are told that come too late.
+  std::string Ending() const;
+  // The server is ending.
+  void RefuseStarts();
   // Why it has not begun in time.
   Status NoRoomFor(const Caller& caller) const;
   std::string WhyFullFor(const Caller& caller) const;

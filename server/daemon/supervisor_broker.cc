@@ -210,8 +210,11 @@ void Supervisor::TakeAnswer(const AskAnswer& answer) {
     return TurnAway(asked.client, Status(StatusCode::kInternal, "the server's broker named GPUs that are not there"));
   }
   const int connection = asked.client.connection.get();
-  if (asked.what == ControlKind::kServerQuery) return AnswerQuery(connection, &answer, asked.question.vgpus);
-  if (phase_ != Phase::kServing) return TurnAway(asked.client, Status(StatusCode::kUnavailable, kEnding));
+  if (asked.what == ControlKind::kServerQuery) {
+    if (!QueueQuestion(asked.client, &answer, asked.question.vgpus)) AnswerQuery(connection, &answer, asked.question.vgpus);
+    return;
+  }
+  if (phase_ != Phase::kServing) return TurnAway(asked.client, Status(StatusCode::kResourceExhausted, Ending()));
   const Result<size_t> size = PeekMessage(connection, hello_);
   if (!size.ok()) return;
   BeginSession(asked.client, std::span(hello_).first(size.value()), std::move(asked.caller), std::move(asked.place), &answer,

@@ -101,7 +101,8 @@ bool Supervisor::Hear(Silent& client) {
   HeldPart none;
   switch (ControlKindOf(message)) {
     case ControlKind::kServerQuery:
-      if (!AskBroker(client, ControlKind::kServerQuery, message, none)) AnswerQuery(client.connection.get(), nullptr);
+      if (AskBroker(client, ControlKind::kServerQuery, message, none) || QueueQuestion(client, nullptr, "")) return true;
+      AnswerQuery(client.connection.get(), nullptr);
       return true;
     case ControlKind::kClientHello: QueueStart(client, message); return true;
     default:
@@ -121,7 +122,8 @@ void Supervisor::QueueStart(Silent& client, std::span<const std::byte> message) 
     LogWarning("turned away the client with pid {}: {}", client.client_pid, refused.status().message());
     return;
   }
-  if (phase_ != Phase::kServing) return TurnAway(client, Status(StatusCode::kUnavailable, kEnding));
+  // Of another code its library would say that there is no server.
+  if (phase_ != Phase::kServing) return TurnAway(client, Status(StatusCode::kResourceExhausted, Ending()));
   Caller caller = WhoIs(client.connection.get(), hello->holder);
   const std::string holder = caller.holder;
   const uint64_t now_ns = MonotonicNs();
@@ -131,7 +133,45 @@ void Supervisor::QueueStart(Silent& client, std::span<const std::byte> message) 
                                                starts_.CountOf(holder))));
   }
   const uint64_t wait_ns = options_.start_wait_s * uint64_t{1'000'000'000};
-  starts_.Push(holder, {std::move(client), std::move(caller), HeldPart(turns_, holder, 1), now_ns + wait_ns});
+  starts_.Push(holder, {std::move(client), std::move(caller), HeldPart(turns_, holder, 1), now_ns + wait_ns,
+                        PlaceUntilNs(hello->wait_ms), std::nullopt});
+}
+
+bool Supervisor::QueueQuestion(Silent& client, const AskAnswer* vgpus, const std::string& names) {
+  const Result<size_t> size = PeekMessage(client.connection.get(), hello_);
+  if (!size.ok()) return false;
+  Result<ServerQuery> query = ServerQuery::Decode(std::span(hello_).first(size.value()));
+  if (!query.ok() || query->wire_version != kWireVersion || query->ask != ServerQuery::Ask::kBegin) return false;
+  if (phase_ != Phase::kServing) {
+    TurnAway(client, Status(StatusCode::kUnavailable, Ending()));
+    return true;
+  }
+  // Who has to name a vGPU and names none is told that first.
+  if (vgpus == nullptr && report_.needs_vgpu) return false;
+  Caller caller = WhoIs(client.connection.get(), query->holder);
+  const std::string holder = caller.holder;
+  const uint64_t until_ns = PlaceUntilNs(query->wait_ms);
+  const uint64_t now_ns = MonotonicNs();
+  if (WhyNoPlaceFor(caller).empty() || until_ns <= now_ns || !turns_.Take(holder, 1, now_ns)) return false;
+  PlaceQuestion question{vgpus == nullptr ? std::nullopt : std::optional<AskAnswer>(*vgpus), names};
+  starts_.Push(holder,
+               {std::move(client), std::move(caller), HeldPart(turns_, holder, 1), until_ns, until_ns, std::move(question)});
+  return true;
+}
+
+void Supervisor::AnswerQuestion(const Start& start) {
+  const PlaceQuestion& question = *start.question;
+  AnswerQuery(start.client.connection.get(), question.vgpus ? &*question.vgpus : nullptr, question.names);
+}
+
+uint64_t Supervisor::PlaceUntilNs(uint32_t wait_ms) const {
+  const uint64_t most_ns = options_.start_wait_s * uint64_t{1'000'000'000};
+  const bool as_server = wait_ms == ClientHello::kWaitAsServer;
+  return MonotonicNs() + (as_server ? most_ns : std::min(most_ns, std::max(wait_ms * uint64_t{1'000'000}, kPlaceWaitNs)));
+}
+
+std::string Supervisor::Ending() const {
+  return fmt::format("the server is ending, {} sessions left: start it again, or use another one", workers_.size());
 }
 
 void Supervisor::DropStarts(std::span<const pollfd> ready) {
@@ -155,8 +195,13 @@ void Supervisor::TendStarts() {
   };
   while (std::optional<Start> start = starts_.Pop(may)) BeginStart(std::move(*start));
   starts_.DropIf([&](Start& start) {
-    if (now_ns < start.deadline_ns) return false;
-    TurnAway(start.client, NoRoomFor(start.caller));
+    const bool waits_on = now_ns < start.deadline_ns;
+    if (waits_on && (now_ns < start.place_until_ns || WhyNoPlaceFor(start.caller).empty())) return false;
+    if (start.question) {
+      AnswerQuestion(start);
+    } else {
+      TurnAway(start.client, NoRoomFor(start.caller));
+    }
     return true;
   });
   for (const auto& [holder, count] : waiting) sessions_.Want(holder, starts_.CountOf(holder), now_ns);
@@ -164,6 +209,11 @@ void Supervisor::TendStarts() {
 
 void Supervisor::BeginStart(Start start) {
   HeldPart place(sessions_, start.caller.holder, 1);
+  if (start.question) {
+    // The place is not kept for it: who begins next may have it.
+    place = HeldPart();
+    return AnswerQuestion(start);
+  }
   const Result<size_t> size = PeekMessage(start.client.connection.get(), hello_);
   if (!size.ok()) return LogDebug("pid {} left before its session began", start.client.client_pid);
   const std::span<const std::byte> message = std::span(hello_).first(size.value());
@@ -171,9 +221,9 @@ void Supervisor::BeginStart(Start start) {
   BeginSession(start.client, message, std::move(start.caller), std::move(place), nullptr);
 }
 
-void Supervisor::RefuseStarts(const Status& why) {
+void Supervisor::RefuseStarts() {
   starts_.DropIf([&](Start& start) {
-    TurnAway(start.client, why);
+    TurnAway(start.client, Status(start.question ? StatusCode::kUnavailable : StatusCode::kResourceExhausted, Ending()));
     return true;
   });
 }
@@ -230,8 +280,11 @@ size_t Supervisor::Beginning(const std::string* holder) const {
 uint64_t Supervisor::NextStartNs() const {
   uint64_t next_ns = kNoDeadline;
   if (starts_.empty()) return next_ns;
-  starts_.ForEach([&](const std::string& holder, const Start& start) { next_ns = std::min(next_ns, start.deadline_ns); });
   const uint64_t now_ns = MonotonicNs();
+  starts_.ForEach([&](const std::string& holder, const Start& start) {
+    next_ns = std::min(next_ns, start.deadline_ns);
+    if (start.place_until_ns > now_ns) next_ns = std::min(next_ns, start.place_until_ns);
+  });
   for (const auto& [pid, worker] : workers_) {
     if (worker.begins_until_ns > now_ns) next_ns = std::min(next_ns, worker.begins_until_ns);
   }

@@ -9,6 +9,7 @@
 
 #include "generated/driver_table.h"
 #include "protocol/base/log.h"
+#include "protocol/channel/channel.h"
 #include "protocol/channel/segment.h"
 #include "server/daemon/children/client_environment.h"
 #include "server/daemon/children/exit_codes.h"
@@ -132,6 +133,10 @@ int RunWorkerProcess(const Options& options) {
     // The daemon knows that what this session holds is about to be free, while the kernel still takes it apart.
     CloseLine(line.get());
     if (why.ok()) _exit(kServiceOk);
+    if (Channel::IsPeerGone(why)) {
+      LogInfo("session {}: its program ended without closing it", options.session);
+      _exit(kExitClientGone);
+    }
     LogWarning("session {} failed: {}", options.session, why.message());
     _exit(kExitSessionFailed);
   };

@@ -15,7 +15,7 @@ import tempfile
 import unittest
 
 from bad_input import HEADING, NOBODY, Listener, RESULTS, ServerOfNobody, TableTest, TcpListener, closed_port, other_version, reachable_by_nobody, stale_socket, row
-from product import CLIENT, Agent, Gateway, Server, environment
+from product import CLIENT, Agent, Gateway, Server, environment, wait_for
 
 
 # Prints the result of cuInit, asked twice: the sentence must come once.
@@ -180,6 +180,19 @@ class Library(TableTest):
         self.cuda(UNAVAILABLE, "--max-sessions", server.url)
         holder.communicate()
         self.assertEqual(server.stop(), 0)
+
+    @row("server that is ending")
+    def test_server_is_ending(self):
+        server = Server(grace=30)
+        holder = subprocess.Popen([sys.executable, "-c", INIT + "; import sys; sys.stdout.flush(); sys.stdin.read()"], stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE, text=True, env=environment(LD_LIBRARY_PATH=CLIENT, TESSERA_SERVER=server.url))
+        self.assertEqual(holder.stdout.readline(), "0\n")
+        server.process.terminate()
+        wait_for(lambda: "no new sessions" in server.words(), 10, "the end's begin")
+        self.cuda(UNAVAILABLE, "the server is ending, 1 sessions left", server.url)
+        holder.communicate()
+        self.assertEqual(server.process.wait(20), 0)
+        server.discard()
 
     def with_server(self, result, sentence, before=None, server_before=None, code=INIT, server_env=None, **variables):
         server = Server(before=server_before, env=server_env)

@@ -10,10 +10,11 @@ import socket
 import struct
 import subprocess
 import tempfile
+import time
 import unittest
 
 from bad_input import HEADING, NOBODY, Listener, ServerOfNobody, TableTest, TcpListener, closed_port, other_version, reachable_by_nobody, stale_socket, row
-from product import BUILD, TESSERA, Gateway, Keys, Server, environment, program
+from product import BUILD, TESSERA, Gateway, Keys, Server, environment, program, wait_for
 
 
 # A program of machine code alone: _exit(3).
@@ -257,6 +258,35 @@ class Run(TableTest):
         self.addCleanup(gateway.stop)
         self.tessera(83, sentence, "run", "--server", gateway.url, "--", "true")
         self.tessera(83, f"{server.url}: {sentence}", "run", "--server", server.url + ",unix:/nowhere", "--", "true")
+
+        # `--wait` finds a place as soon as there is one.
+        waits = subprocess.Popen([TESSERA, *run("--wait", "60s", "--", program("count"))], stdout=subprocess.PIPE, text=True, env=environment())
+        self.addCleanup(waits.kill)
+        time.sleep(1.5)
+        self.assertIsNone(waits.poll())
+        holder.communicate()
+        self.assertEqual((waits.communicate(timeout=30)[0], waits.returncode), ("1\n", 0))
+
+    @row("`tessera sessions end` of something that is no number, of several servers, of a session that is another's, ended or never was",
+         "server that is ending")
+    def test_sessions_end(self):
+        server = Server(grace=30)
+        self.addCleanup(server.stop)
+        end = lambda *words: ("sessions", "end", *words, "--server", server.url)
+        self.tessera(2, "'x' is no number of a session: 'tessera top' shows them", *end("x"))
+        self.tessera(2, "several: name one with --server", "sessions", "end", "1", "--server", server.url + ",unix:/nowhere")
+        self.tessera(2, "--grace: 'soon' is no time", *end("1", "--grace", "soon"))
+        self.tessera(2, "--grace: '25h' is no time", *end("1", "--grace", "25h"))
+        self.tessera(81, "there is no session 4711 of yours", *end("4711"))
+        holder = subprocess.Popen([TESSERA, "run", "--quiet", "--server", server.url, "--", program("count"), "wait"], stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE, text=True, env=environment())
+        self.addCleanup(holder.communicate)
+        self.assertEqual(holder.stdout.readline(), "1\n")
+        server.process.terminate()
+        wait_for(lambda: "no new sessions" in server.words(), 10, "the end's begin")
+        self.tessera(72, "the server is ending, 1 sessions left", "run", "--server", server.url, "--", "true")
+        told = subprocess.run([TESSERA, "status", "--server", server.url], capture_output=True, text=True, timeout=60, env=environment())
+        self.assertIn("is ending, 1 sessions left", told.stdout)
 
     @row("no driver, no device on the server's side")
     def test_no_device(self):

@@ -290,7 +290,7 @@ class OtherCommands(unittest.TestCase):
             self.assertEqual((done.returncode, done.stderr), (0, ""), words)
             self.assertGreater(len(done.stdout), 5)
         codes = re.findall(r"^ +(\d+)  ", self.tessera("run", "--help").stdout, re.MULTILINE)
-        self.assertEqual([int(code) for code in codes], [2, 71, 72, 73, 74, 75, 76, 77, 80, 81, 82, 126, 127])
+        self.assertEqual([int(code) for code in codes], [2, 71, 72, 73, 74, 75, 76, 77, 79, 80, 81, 82, 83, 126, 127])
 
     def test_status(self):
         server = Server()

@@ -12,6 +12,7 @@ enum ExitCode : int {
   // Of worker processes, seen by the daemon alone:
   kExitHandshakeFailed = 10,  // the client sent nothing, something else, or speaks another version
   kExitSessionFailed = 11,    // the session ended with an error after it had begun
+  kExitClientGone = 12,       // the client's process ended without closing the session
 };
 
 }  // namespace tessera

@@ -26,6 +26,7 @@ ClientHello SampleHello() {
   hello.holder = "name:laptop 7";
   hello.user = "alice";
   hello.host = "10.0.0.7";
+  hello.wait_ms = 1'500;
   return hello;
 }
 

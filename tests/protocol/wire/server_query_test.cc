@@ -39,7 +39,7 @@ ServerReport SampleReport() {
   report.audit = "log";
   report.vgpu_problem = "line 3: what stands there";
   report.no_place = "it has 64 sessions";
-  report.start_wait_s = 60;
+  report.ending = true;
   return report;
 }
 
@@ -66,7 +66,7 @@ TEST(ServerQuery, ReportComesThrough) {
   EXPECT_EQ(report.value().audit, "log");
   EXPECT_EQ(report.value().vgpu_problem, SampleReport().vgpu_problem);
   EXPECT_EQ(report.value().no_place, SampleReport().no_place);
-  EXPECT_EQ(report.value().start_wait_s, 60u);
+  EXPECT_TRUE(report.value().ending);
   EXPECT_EQ(report.value().context_bytes, SampleReport().context_bytes);
 }
 
@@ -118,7 +118,8 @@ TEST(ServerQuery, QueryComesThrough) {
                          .ticket = std::vector<std::byte>(100, std::byte{9}),
                          .holder = "uid:7",
                          .session = 12,
-                         .grace_ms = 30'000};
+                         .grace_ms = 30'000,
+                         .wait_ms = 7};
   Result<ServerQuery> query = ServerQuery::Decode(Encoded(sent));
   ASSERT_TRUE(query.ok());
   EXPECT_EQ(query->spec_hash, 7u);
@@ -130,6 +131,7 @@ TEST(ServerQuery, QueryComesThrough) {
   EXPECT_EQ(query->holder, "uid:7");
   EXPECT_EQ(query->session, 12u);
   EXPECT_EQ(query->grace_ms, 30'000u);
+  EXPECT_EQ(query->wait_ms, 7u);
 }
 
 TEST(ServerQuery, DecodersStandTruncationAndDamage) {

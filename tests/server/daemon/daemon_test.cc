@@ -6,7 +6,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
+#include <future>
 
 #include "generated/spec_hash.h"
 #include "protocol/base/clock.h"
@@ -97,7 +99,21 @@ TEST_F(DaemonTest, ASecondSignalSkipsTheGracePeriod) {
   ASSERT_EQ(WaitForChildren(daemon, 1).size(), 1u);
   daemon.Signal(SIGTERM);
   ASSERT_TRUE(daemon.WaitForLog("no new sessions"));
-  EXPECT_FALSE(ConnectTo(path_).valid());
+  // Newcomers are told, and so is whoever asks.
+  UniqueFd late = SayHelloTo(path_);
+  const Result<SocketMessage> answer = ReceiveMessage(late.get(), kControlMessageBytesMax, MonotonicNs() + 5'000'000'000);
+  ASSERT_TRUE(answer.ok()) << answer.status().message();
+  Result<ServerRefusal> refusal = ServerRefusal::Decode(answer.value().bytes);
+  ASSERT_TRUE(refusal.ok());
+  EXPECT_NE(refusal->sentence.find("ending, 1 sessions left"), std::string::npos) << refusal->sentence;
+  ServerQuery query;
+  query.spec_hash = kSpecHash;
+  Result<ServerReport> report = QueryServer(path_, query, MonotonicNs() + 5'000'000'000);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_TRUE(report->ending);
+  EXPECT_EQ(report->sessions, 1u);
+  query.ask = ServerQuery::Ask::kBegin;
+  EXPECT_EQ(QueryServer(path_, query, MonotonicNs() + 5'000'000'000).status().code(), StatusCode::kUnavailable);
   EXPECT_FALSE(HangsUp(client.get(), 50));
   daemon.Signal(SIGTERM);
   EXPECT_EQ(daemon.Wait(), 0);
@@ -117,6 +133,34 @@ TEST_F(DaemonTest, TurnsAwayClientsBeyondTheLimit) {
   EXPECT_TRUE(HangsUp(second.get()));
   EXPECT_TRUE(daemon.WaitForLog("--max-sessions"));
   EXPECT_FALSE(HangsUp(first.get(), 0));
+}
+
+TEST_F(DaemonTest, WhoWaitsForAPlaceHasItInTheOrderOfArrival) {
+  DaemonProcess daemon(Arguments({"--max-sessions", "1"}));
+  ASSERT_NE(daemon.ReadyLine(), "") << daemon.log();
+  UniqueFd first = SayHelloTo(path_);
+  ASSERT_EQ(WaitForChildren(daemon, 1).size(), 1u);
+  ServerQuery query;
+  query.spec_hash = kSpecHash;
+  query.ask = ServerQuery::Ask::kBegin;
+  query.wait_ms = 20'000;
+  const auto ask = [&] { return QueryServer(path_, query, MonotonicNs() + 30'000'000'000); };
+  std::future<Result<ServerReport>> waits = std::async(std::launch::async, ask);
+  EXPECT_EQ(waits.wait_for(std::chrono::milliseconds(300)), std::future_status::timeout);
+  UniqueFd second = SayHelloTo(path_);  // behind it
+  EXPECT_FALSE(HangsUp(second.get(), 100));
+  first.reset();
+  Result<ServerReport> report = waits.get();
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_EQ(report->no_place, "");
+  EXPECT_TRUE(daemon.WaitForLog("session 2 opened"));
+  // Whoever does not want to wait is told within two seconds.
+  query.wait_ms = 0;
+  const uint64_t began_ns = MonotonicNs();
+  Result<ServerReport> full = ask();
+  ASSERT_TRUE(full.ok()) << full.status().message();
+  EXPECT_NE(full->no_place.find("its limit"), std::string::npos) << full->no_place;
+  EXPECT_LT(MonotonicNs() - began_ns, 4'000'000'000u);
 }
 
 TEST_F(DaemonTest, RefusesASocketThatIsInUse) {
