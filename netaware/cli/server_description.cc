@@ -34,6 +34,27 @@ std::string DescribeMemory(const ServerReport::Vgpu& vgpu) {
   return fmt::format("{} of {}", Mebibytes(vgpu.memory_held_bytes), Mebibytes(vgpu.memory_limit_bytes));
 }
 
+std::string VgpuHeading(bool narrow) {
+  if (narrow) return fmt::format("{:>16} {:>5} {:>5} {:>7} {:>4} {:>18}\n", "VGPU", "REQ", "LIMIT", "GOT 1 S", "SESS", "MEMORY");
+  return fmt::format("{:>16} {:>8} {:>6} {:>8} {:>8} {:>8} {:>10} {:>13} {:>21}  {}\n", "VGPU", "REQUEST", "LIMIT", "GOT 1 S",
+                     "GOT 10 S", "SESSIONS", "WAITED", "QUEUED BEFORE", "MEMORY", "");
+}
+
+std::string VgpuLine(const ServerReport::Vgpu& vgpu, bool metered, bool narrow) {
+  const auto percent = [&](double share) { return metered ? fmt::format("{:.1f} %", 100 * share) : "-"; };
+  if (narrow) {
+    const std::string memory = vgpu.memory_limit_bytes == 0
+                                   ? "-"
+                                   : fmt::format("{} of {}", vgpu.memory_held_bytes >> 20, Mebibytes(vgpu.memory_limit_bytes));
+    return fmt::format("{:>16.16} {:>3.0f} % {:>3.0f} % {:>7} {:>4} {:>18}\n", vgpu.name, 100 * vgpu.request, 100 * vgpu.limit,
+                       percent(vgpu.got_1s), vgpu.sessions, memory);
+  }
+  return fmt::format("{:>16} {:>6.0f} % {:>4.0f} % {:>8} {:>8} {:>8} {:>8.1f} s {:>13} {:>21}  {}\n", vgpu.name,
+                     100 * vgpu.request, 100 * vgpu.limit, percent(vgpu.got_1s), percent(vgpu.got_10s), vgpu.sessions,
+                     static_cast<double>(vgpu.waited_ms) / 1e3, DescribeBacklog(vgpu), DescribeMemory(vgpu),
+                     vgpu.waits ? "waits" : "");
+}
+
 // Of a server whose agent has written on stderr itself what is wrong.
 constexpr const char* kSaidBefore = "its agent does not reach it, and has said why on stderr";
 
@@ -66,7 +87,7 @@ std::string DescribeDevices(const std::string& url, const ServerReport& report) 
   return text;
 }
 
-std::string DescribeVgpus(const ServerReport& report) {
+std::string DescribeVgpus(const ServerReport& report, bool narrow) {
   std::string text;
   if (!report.vgpu_problem.empty()) text += fmt::format("vGPUs stay as they were: {}\n", report.vgpu_problem);
   for (const ServerReport::Sharing& sharing : report.sharings) {
@@ -78,15 +99,9 @@ std::string DescribeVgpus(const ServerReport& report) {
     if (sharing.unreported_memory != 0)
       text += fmt::format("; {} sessions used more of its memory than they report", sharing.unreported_memory);
     text += "\n";
-    text += fmt::format("{:>16} {:>8} {:>6} {:>8} {:>8} {:>8} {:>10} {:>13} {:>21}  {}\n", "VGPU", "REQUEST", "LIMIT", "GOT 1 S",
-                        "GOT 10 S", "SESSIONS", "WAITED", "QUEUED BEFORE", "MEMORY", "");
-    const auto percent = [&](double share) { return sharing.mode == "metered" ? fmt::format("{:.1f} %", 100 * share) : "-"; };
+    text += VgpuHeading(narrow);
     for (const ServerReport::Vgpu& vgpu : report.vgpus) {
-      if (vgpu.device != sharing.device) continue;
-      text += fmt::format("{:>16} {:>6.0f} % {:>4.0f} % {:>8} {:>8} {:>8} {:>8.1f} s {:>13} {:>21}  {}\n", vgpu.name,
-                          100 * vgpu.request, 100 * vgpu.limit, percent(vgpu.got_1s), percent(vgpu.got_10s), vgpu.sessions,
-                          static_cast<double>(vgpu.waited_ms) / 1e3, DescribeBacklog(vgpu), DescribeMemory(vgpu),
-                          vgpu.waits ? "waits" : "");
+      if (vgpu.device == sharing.device) text += VgpuLine(vgpu, sharing.mode == "metered", narrow);
     }
   }
   return text;

@@ -12,8 +12,9 @@ namespace tessera {
 
 // One line for the server and one for each device; each ends with a newline.
 std::string DescribeDevices(const std::string& url, const ServerReport& report);
-// One line for each vGPU, behind one for each device that is divided; nothing for a server without vGPUs.
-std::string DescribeVgpus(const ServerReport& report);
+// One line for each vGPU, behind one for each device that is divided; nothing for a server without vGPUs. `narrow`: within 60
+// columns, with what matters most.
+std::string DescribeVgpus(const ServerReport& report, bool narrow = false);
 // Whose a session is: "alice@gpu7 (uid:1000)".
 std::string DescribeHolder(const ServerReport::Session& session);
 // A line about all sessions that are not this asker's to see; empty when there are none.

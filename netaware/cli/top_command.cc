@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "netaware/cli/server_description.h"
 #include "netaware/cli/server_list.h"
 #include "netaware/cli/server_reach.h"
+#include "netaware/cli/top_table.h"
 #include "programs/repeated_view.h"
 
 namespace tessera {
@@ -48,34 +48,8 @@ void Look(const LinkOptions& link, bool is_first, ReachedServer* server) {
   if (server->problem.sentence != before) std::fprintf(stderr, "tessera: %s\n", server->problem.sentence.c_str());
 }
 
-std::string Age(uint64_t ms) {
-  const uint64_t s = ms / 1000;
-  if (s < 60) return fmt::format("{} s", s);
-  if (s < 3600) return fmt::format("{}:{:02}", s / 60, s % 60);
-  return fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
-}
-
-// A line for each session and device that it uses; one for a session that uses none.
-std::string SessionTable(const ServerReport& report) {
-  std::string text = fmt::format("{:>8} {:>8} {:>10} {:>6} {:>12} {:>6}  {}\n", "SESSION", "PID", "AGE", "DEVICE", "MEMORY",
-                                 "LOAD", "PROGRAM, USER@HOST (NAME)");
-  std::vector<ServerReport::Session> sessions = report.session_list;
-  std::sort(sessions.begin(), sessions.end(), [](const auto& a, const auto& b) { return a.session < b.session; });
-  for (const ServerReport::Session& session : sessions) {
-    const std::string start = fmt::format("{:>8} {:>8} {:>10}", session.session, session.pid, Age(session.age_ms));
-    const std::string whose = fmt::format("{}, {}", session.program, DescribeHolder(session));
-    bool any = false;
-    for (const Use& use : report.uses) {
-      if (use.session != session.session) continue;
-      any = true;
-      const std::string memory = use.used_bytes != Use::kUnknown ? fmt::format("{} MiB", use.used_bytes >> 20) : "-";
-      const std::string load = use.load.time_us != 0 ? fmt::format("{} %", use.load.sm_percent) : "-";
-      text += fmt::format("{} {:>6} {:>12} {:>6}  {}\n", start, use.device, memory, load, whose);
-    }
-    if (!any) text += fmt::format("{} {:>6} {:>12} {:>6}  {}\n", start, "-", "-", "-", whose);
-  }
-  return text;
-}
+// Narrower than that, vGPUs have fewer columns.
+constexpr size_t kWide = 110;
 
 }  // namespace
 
@@ -83,7 +57,10 @@ int TopCommand(const TopOptions& options) {
   std::vector<ReachedServer> servers;
   int code = AskServers(options.server, options.link, &servers);
   RepeatedView view(options.interval_s, options.count, options.output == "text");
+  TopOrder order = TopOrderOf(options.sort).value_or(TopOrder::kSession);
   for (bool is_first = true; view.Next(); is_first = false) {
+    order = TopOrderOf(view.key()).value_or(order);
+    const bool narrow = view.width() != 0 && view.width() < kWide;
     std::string text;
     code = kExitOk;
     bool any = false;
@@ -91,8 +68,8 @@ int TopCommand(const TopOptions& options) {
       Look(options.link, is_first, &server);
       if (server.problem.exit_code == kExitOk) {
         any = true;
-        text += DescribeDevices(server.address.url, server.report) + DescribeVgpus(server.report) + SessionTable(server.report) +
-                DescribeOthers(server.report);
+        text += DescribeDevices(server.address.url, server.report) + DescribeVgpus(server.report, narrow) +
+                SessionTable(server.report, order) + DescribeOthers(server.report);
         continue;
       }
       text += server.problem.sentence + "\n";

@@ -26,9 +26,11 @@ Result<bool> HasPlacer() {
 }
 
 // What tessera-admin shows.
-int ShowPool(const ViewOptions& options, char** argv) {
+int ShowPool(const ViewOptions& options, const PoolOptions& pool, char** argv) {
   if (options.link.insecure || options.link.connections != 0)
     return Refuse("--insecure, as --connections, is for servers, and this shows a pool: leave it out, or name a server");
+  if (!pool.sort.empty())
+    return Refuse("--sort is for the sessions of a server, and this shows a pool: leave it out, or name a server");
   return BecomeAdminProgram(argv);
 }
 
@@ -39,16 +41,17 @@ int ViewCommand(const ViewOptions& options, const PoolOptions& pool, char** argv
     return Refuse("--placer shows a pool, and --server a server: leave one of them out");
   const char* const configured = getenv("TESSERA_SERVER");
   const bool is_server = !options.server.empty() || (configured != nullptr && *configured != '\0');
-  if (!pool.placer.empty()) return ShowPool(options, argv);
+  if (!pool.placer.empty()) return ShowPool(options, pool, argv);
   if (!is_server) {
     const Result<bool> has_placer = HasPlacer();
     if (!has_placer.ok()) return Refuse(has_placer.status().message());
-    if (has_placer.value()) return ShowPool(options, argv);
+    if (has_placer.value()) return ShowPool(options, pool, argv);
   }
   if (pool.watch || (pool.output != "text" && pool.output != "json"))
     return Refuse("--watch, and -o wide and yaml, are of a pool: a server has 'tessera top', and text and json");
   if (pool.command == "status") return StatusCommand({options.server, options.link, pool.output});
-  return TopCommand({options.server, options.link, pool.output, pool.interval_s, pool.count});
+  return TopCommand(
+      {options.server, options.link, pool.output, pool.interval_s, pool.count, pool.sort.empty() ? "session" : pool.sort});
 }
 
 }  // namespace tessera

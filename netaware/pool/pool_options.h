@@ -24,6 +24,7 @@ struct PoolOptions {
   std::string of;                           // of events and audit: a server, a grant or a holder; empty: all
   bool watch = false;                       // of get, events, audit, status: again and again
   double interval_s = 1;                    // of top
+  std::string sort;                         // of top, of a server: what comes first; empty: session
   uint32_t count = 0;                       // of top: how often; 0: until it is ended on a terminal, else once
   std::string placer;                       // unix:PATH or tls://HOST:PORT; empty: as FindPlacer has it
   std::string certificate, key, authority;  // files for tls://; empty: the environment or the default

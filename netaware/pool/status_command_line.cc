@@ -38,6 +38,8 @@ CLI::App* AddTopCommand(CLI::App& app, PoolOptions* options) {
       ->type_name("SECONDS")
       ->check(CLI::Range(0.1, 3600.0).description("0.1 to 3600"))
       ->capture_default_str();
+  top->add_option("--sort", options->sort, "of a server: what comes first (default: session); keys s, m, l, a; q ends it")
+      ->check(CLI::IsMember({"session", "memory", "load", "age"}));
   top->add_option("--count", options->count, "how often to look (default: until it is ended on a terminal, else once)")
       ->type_name("N");
   return top;

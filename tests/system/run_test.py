@@ -4,13 +4,16 @@
 usage: run_test.py BUILD_DIRECTORY
 """
 
+import fcntl
 import os
 import pty
 import re
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import unittest
 
 import users
@@ -305,6 +308,35 @@ class OtherCommands(unittest.TestCase):
         self.assertEqual(self.tessera("status", "--server", server.url).returncode, 72)
         self.assertEqual(self.tessera("status").returncode, 2)
 
+    def on_a_terminal(self, server):
+        """Of 60 columns: lines fit, a key looks again at once, q ends it, and the terminal is as it was."""
+        ours, its = pty.openpty()
+        self.addCleanup(os.close, ours)
+        fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
+        before = termios.tcgetattr(its)
+        become_its = lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # the process in its foreground
+        top = subprocess.Popen([TESSERA, "top", "--server", server.url, "--interval", "60", "--sort", "memory"], stdin=its, stdout=its, stderr=its,
+                               env=environment(), start_new_session=True, preexec_fn=become_its)
+        self.addCleanup(top.kill)
+        seen = b""
+
+        def look():
+            nonlocal seen
+            while not re.search(rb"SESSION.*\n.*\n", seen.rsplit(b"\x1b[H\x1b[2J", 1)[-1]):
+                seen += os.read(ours, 4096)
+            return seen.rsplit(b"\x1b[H\x1b[2J", 1)[-1].decode()
+
+        lines = look().replace("\r", "").splitlines()
+        self.assertLessEqual(max(len(line) for line in lines), 60)
+        self.assertRegex(lines[-1], r" \d+ MiB +(\d+ %|-)  spin, ")
+        seen = b""
+        os.write(ours, b"l")
+        look()
+        os.write(ours, b"q")
+        self.assertEqual(top.wait(10), 0)
+        self.assertEqual(termios.tcgetattr(its), before)
+        os.close(its)
+
     def test_top(self):
         server = Server()
         spin = subprocess.Popen([TESSERA, "run", "--quiet", "--server", server.url, "--", program("spin")], stdout=subprocess.PIPE, text=True,
@@ -323,6 +355,7 @@ class OtherCommands(unittest.TestCase):
         self.assertGreater(use["gpu_percent"], 50)
         text = self.tessera("top", "--server", server.url).stdout
         self.assertRegex(text, rf"SESSION +PID .*\n +{session['session']} +{spin.pid} +\d+ s +0 +\d+ MiB +\d+ %  spin, {session['user']}@{os.uname().nodename} \(uid:{os.getuid()}\)\n$")
+        self.on_a_terminal(server)
         spin.kill()
         spin.wait()
         wait_for(lambda: not server.workers(), 10, "the end of the session")
