@@ -40,6 +40,7 @@ request = 0.7
 limit = 0.9
 memory = "8GiB"
 max_sessions = 3
+processes = 4
 sm_percent = 24
 priority = "best-effort"
 owners = ["uid:1000", "name:lab seven"]
@@ -51,7 +52,7 @@ gpu = "GPU-01010101-0101-0101-0101-010101010101"
                             .value();
   ASSERT_EQ(file.vgpus.size(), 2u);
   const FileVgpu& train = file.vgpus[0];
-  EXPECT_EQ(train.spec, (VgpuSpec{"train", 0.7, 0.9, Priority::kBestEffort, Overrun::kBill, uint64_t{8} << 30, 3, 24}));
+  EXPECT_EQ(train.spec, (VgpuSpec{"train", 0.7, 0.9, Priority::kBestEffort, Overrun::kBill, uint64_t{8} << 30, 3, 4, 24}));
   EXPECT_EQ(train.gpu, 1u);
   EXPECT_THAT(train.owners, ElementsAre("uid:1000", "name:lab seven"));
   EXPECT_EQ(train.line, 3u);
