@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -18,13 +18,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kUsualServer = "unix:/run/tessera/tessera.sock";
 constexpr const char* kUnix = "unix:";
-constexpr const char* kFooter =
-    R"(What it prints belongs into a file of /etc/cdi (root) or $XDG_RUNTIME_DIR/cdi. Programs of the image find the GPUs of
-the server by themselves; an LD_LIBRARY_PATH of the image is replaced.
-
-Example:
-  tessera container make-cdi > /etc/cdi/tessera.json
-  podman run --device tessera/gpu=default IMAGE nvidia-smi)";
 
 Json Mount(const std::string& host, const std::string& container) {
   return {{"hostPath", host}, {"containerPath", container}, {"options", {"bind", "ro", "nosuid", "nodev"}}};
@@ -61,19 +54,6 @@ std::string CdiSpecification(const std::string& prefix, const ContainerOptions& 
   }
   const Json device = {{"name", "default"}, {"containerEdits", {{"env", variables}, {"mounts", mounts}}}};
   return Json{{"cdiVersion", "0.5.0"}, {"kind", "tessera/gpu"}, {"devices", Json::array({device})}}.dump(2) + "\n";
-}
-
-void AddContainerCommand(CLI::App& app, ContainerOptions* options) {
-  CLI::App* const command = app.add_subcommand("container", "describe this installation to engines of containers");
-  command->add_option("action", options->action, "what to print: make-cdi, a specification of the Container Device Interface")
-      ->required()
-      ->type_name("{make-cdi}")
-      ->check(CLI::IsMember({"make-cdi"}));
-  command->add_option("--server", options->server, "what programs in the container use (default: unix:/run/tessera/tessera.sock)")
-      ->type_name("ADDRESS");
-  command->add_option("--keys", options->keys, "directory of certificate.pem, key.pem and authority.pem for a tls:// server")
-      ->type_name("DIRECTORY");
-  command->footer(kFooter);
 }
 
 int ContainerCommand(const ContainerOptions& options) {

@@ -123,7 +123,7 @@ FOREIGN = {
     r"cuda_runtime.*|cu(blas|fft|dnn|solver|sparse|rand).*": r"deploy/demo/",
     r"nvml\.h": r"client-stub/nvml/",
     r"uc[pst]/.*": r"protocol/link/ucx/",
-    r"CLI/.*": r"programs/|netaware/cli/main\.cc|netaware/(vgpu|pool|job)/|netaware/admin/main\.cc|scheduler/simulate/main\.cc",
+    r"CLI/.*": r"programs/|netaware/cli/(main|\w+_command_line)\.cc|netaware/(vgpu|pool|job)/|netaware/admin/main\.cc|scheduler/simulate/main\.cc",
     r"openssl/.*": r"protocol/link/tls/|protocol/image/|protocol/ticket/ticket_keys\.cc|netaware/service/placer_core\.cc",
     r"spdlog/.*": r"protocol/base/log\.",
     r"fmt/(?!core\.h).*": r"protocol/base/fmt\.",  # seconds of compilation each
