@@ -55,16 +55,20 @@ class Page:
         return product.environment(HOME=self.home, PATH=path, XDG_RUNTIME_DIR=f"{self.home}/run", XDG_CONFIG_HOME=None,
                                    XDG_STATE_HOME=None, TESSERA_PLACER=None, **keys)
 
+    def shell(self, line, serves):
+        """The words of a process that has a shell carry it out."""
+        return ["bash", "-c", line]
+
     def run(self, line):
         """What it prints, on both."""
-        done = subprocess.run(["bash", "-c", line], cwd=self.home, env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        done = subprocess.run(self.shell(line, False), cwd=self.home, env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               stdin=subprocess.DEVNULL, text=True, timeout=60)
         assert done.returncode == 0, f"$ {line}\n{done.stdout}exit code {done.returncode}"
         return done.stdout
 
     def serve(self, line):
         """What it prints first, when it can be used."""
-        process = subprocess.Popen(["bash", "-c", "exec " + line], cwd=self.home, env=self.environment(), stdout=subprocess.PIPE,
+        process = subprocess.Popen(self.shell("exec " + line, True), cwd=self.home, env=self.environment(), stdout=subprocess.PIPE,
                                    stdin=subprocess.DEVNULL, text=True)
         product.end_with_test(process)
         self.serving.append(process)
