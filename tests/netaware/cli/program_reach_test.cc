@@ -86,8 +86,8 @@ TEST_F(ProgramReachTest, ShimsLeadToWhatTheyStart) {
   EXPECT_EQ(MachineCode::Of(Write("a", "#!/bin/sh\nset -e\n  exec \"" + python + "\" \"$@\"\n"))->file, python);
   EXPECT_EQ(MachineCode::Of(Write("b", "#!/bin/sh\n'''exec' " + python + " \"$0\" \"$@\"\n' '''\nimport sys\n"))->file, python);
   // What is not clear is the shell's.
-  for (const std::string& text : {"exec \"$PYTHON\"\n", "exec /nonexistent/python\n", "echo exec\n"})
-    EXPECT_NE(MachineCode::Of(Write("c", "#!/bin/sh\n" + text))->file, python);
+  for (const char* text : {"exec \"$PYTHON\"\n", "exec /nonexistent/python\n", "echo exec\n"})
+    EXPECT_NE(MachineCode::Of(Write("c", std::string("#!/bin/sh\n") + text))->file, python);
   EXPECT_NE(MachineCode::Of(Write("d", "#!/bin/sh\nexec " + python + "\nexec " + python + "2\n"))->file, python);
 }
 
