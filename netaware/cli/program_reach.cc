@@ -22,11 +22,13 @@ constexpr int kStepsMax = 5;
 bool ReadHead(const std::string& file, MachineCode* code) {
   const UniqueFd fd(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat info {};
-  if (!fd.valid() || fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) return false;
+  if ((fd.valid() ? fstat(fd.get(), &info) : stat(file.c_str(), &info)) != 0 || !S_ISREG(info.st_mode)) return false;
   code->file = file;
   code->mode = info.st_mode;
   code->user = info.st_uid;
   code->group = info.st_gid;
+  code->head.clear();
+  if (!fd.valid()) return (info.st_mode & (S_ISUID | S_ISGID)) != 0;  // mode 4711, as some have it
   code->head.resize(kHeadBytesMax);
   const ssize_t got = read(fd.get(), code->head.data(), code->head.size());
   code->head.resize(got > 0 ? static_cast<size_t>(got) : 0);
@@ -95,7 +97,7 @@ std::optional<MachineCode> MachineCode::Of(const std::string& file) {
   MachineCode code;
   std::string next = file;
   for (int step = 0; step < kStepsMax && ReadHead(next, &code); ++step) {
-    if (code.head.starts_with(ELFMAG)) return code;
+    if (code.head.empty() || code.head.starts_with(ELFMAG)) return code;
     const std::string interpreter = InterpreterOf(next);
     next = IsShell(interpreter) ? ShimTarget(code) : "";
     if (next.empty()) next = interpreter;
@@ -104,6 +106,12 @@ std::optional<MachineCode> MachineCode::Of(const std::string& file) {
 }
 
 std::optional<Unreached> WhyUnreached(const MachineCode& code) {
+  if (HasRightsOfItsOwn(code)) {
+    return Unreached{
+        code.file + " runs with rights of its own (set-user-ID or capabilities), with which the loader ignores LD_LIBRARY_PATH",
+        "start a copy of it without them: cp " + code.file + " ."};
+  }
+  if (code.head.empty()) return std::nullopt;  // nobody knows
   const bool is_64 = code.head.size() > EI_CLASS && code.head[EI_CLASS] == ELFCLASS64;
   uint16_t machine = 0;
   if (code.head.size() >= sizeof(Elf64_Ehdr))
@@ -117,11 +125,6 @@ std::optional<Unreached> WhyUnreached(const MachineCode& code) {
   if (!HasLoader(code.head)) {
     return Unreached{code.file + " is linked statically: it loads no libraries",
                      "link it with shared libraries (and nvcc's -cudart as you like)"};
-  }
-  if (HasRightsOfItsOwn(code)) {
-    return Unreached{
-        code.file + " runs with rights of its own (set-user-ID or capabilities), with which the loader ignores LD_LIBRARY_PATH",
-        "start a copy of it without them: cp " + code.file + " ."};
   }
   return std::nullopt;
 }

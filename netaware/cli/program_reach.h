@@ -11,7 +11,7 @@ namespace tessera {
 
 struct MachineCode {
   std::string file;
-  std::string head;  // its first bytes
+  std::string head;  // its first bytes; empty: it has rights of another user or group, and may not be read
   mode_t mode = 0;   // of the file, as its user and group
   uid_t user = 0;
   gid_t group = 0;

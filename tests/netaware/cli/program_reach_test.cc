@@ -74,6 +74,13 @@ TEST_F(ProgramReachTest, RightsOfItsOwnAreNamed) {
   EXPECT_TRUE(WhyUnreached(code));
 }
 
+TEST_F(ProgramReachTest, OneThatMayNotBeReadHasItsRights) {
+  MachineCode code = {.file = "/usr/bin/su", .head = "", .mode = S_IFREG | S_ISUID | 0711, .user = geteuid() + 1};
+  EXPECT_NE(WhyUnreached(code)->text.find("runs with rights of its own"), std::string::npos);
+  code.user = geteuid();
+  EXPECT_FALSE(WhyUnreached(code));
+}
+
 TEST_F(ProgramReachTest, ScriptsLeadToTheirInterpreter) {
   const std::string python = Write("python", Good());
   const std::string wrapped = Write("wrapped", "#!" + python + "\n");
