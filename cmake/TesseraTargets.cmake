@@ -20,8 +20,7 @@ option(TESSERA_LINT "run clang-tidy and clang's thread-safety analysis with the 
 find_program(TESSERA_CCACHE ccache)
 if(TESSERA_CCACHE)
   # Paths below the source tree count as relative ones, so that all clones on a machine share what one of them has compiled.
-  set(tessera_ccache ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
-    CCACHE_SLOPPINESS=pch_defines,time_macros ${TESSERA_CCACHE})
+  set(tessera_ccache ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${TESSERA_CCACHE})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${tessera_ccache})
   set(CMAKE_C_COMPILER_LAUNCHER ${tessera_ccache})
 endif()
@@ -72,15 +71,6 @@ function(tessera_program name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE tessera_settings Threads::Threads ${arg_DEPENDS})
-endfunction()
-
-# tessera_precompile(NAME HEADER...): headers that take longer to compile than what includes them, of a target with many such
-# files. Sources include what they use all the same: clang builds (lint, fuzz) have nothing precompiled.
-function(tessera_precompile name)
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    target_precompile_headers(${name} PRIVATE ${ARGN})
-    target_compile_options(${name} PRIVATE -fpch-preprocess)  # ccache wants it
-  endif()
 endfunction()
 
 # Built and run under the sanitizers by continuous integration, with the label `sanitize`: what has threads, and under the
