@@ -210,6 +210,13 @@ class OverNetworks(unittest.TestCase):
         self.assertEqual(nvml(agent_of(self, url, laptop)), [f"{clients[0].pid} spin, {user}@127.0.0.1 (name:laptop)"])
         # Its own host sees all of it.
         self.assertEqual(len(look(server.url)["session_list"]), 2)
+        # Only who began a session, or an administrator, ends it.
+        number = look(url, **laptop)["session_list"][0]["session"]
+        for env, code in ((desk, 81), (laptop, 0)):
+            done = subprocess.run([TESSERA, "sessions", "end", str(number), "--server", url], capture_output=True, text=True, timeout=60,
+                                  env=environment(**env))
+            self.assertEqual(done.returncode, code, done.stderr)
+        self.assertRegex(clients[0].communicate(timeout=30)[0], "^ended with [1-9]")
 
     def test_owners_of_vgpus(self):
         keys = Keys()

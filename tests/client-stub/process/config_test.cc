@@ -40,6 +40,10 @@ TEST(Config, ReadsItsOwnVariables) {
   EXPECT_EQ(config.server, "unix:/run/x");
   EXPECT_EQ(config.log_level, LogLevel::kDebug);
   EXPECT_EQ(config.stats, "/tmp/s.json");
+  EXPECT_EQ(config.wait_ms, UINT32_MAX);
+  EXPECT_EQ(Parse({{"TESSERA_WAIT_MS", "1500"}}).wait_ms, 1'500U);
+  EXPECT_EQ(Parse({{"TESSERA_WAIT_MS", "99999999999999999999"}}).wait_ms, UINT32_MAX);
+  EXPECT_EQ(Parse({{"TESSERA_WAIT_MS", "-1"}}).wait_ms, UINT32_MAX);
   EXPECT_EQ(config.run_begun_ns, 0U);
   EXPECT_EQ(Parse({{"TESSERA_RUN_BEGUN", "1764000000000000000"}}).run_begun_ns, 1764000000000000000U);
   EXPECT_EQ(Parse({{"TESSERA_RUN_BEGUN", "noon"}}).run_begun_ns, 0U);

@@ -154,6 +154,8 @@ TEST_F(DaemonTest, WhoWaitsForAPlaceHasItInTheOrderOfArrival) {
   ASSERT_TRUE(report.ok()) << report.status().message();
   EXPECT_EQ(report->no_place, "");
   EXPECT_TRUE(daemon.WaitForLog("session 2 opened"));
+  EXPECT_TRUE(daemon.WaitForLog("session 1 of pid " + std::to_string(getpid()) + " ended after"));
+  EXPECT_TRUE(daemon.WaitForLog("its program ended without closing it"));
   // Whoever does not want to wait is told within two seconds.
   query.wait_ms = 0;
   const uint64_t began_ns = MonotonicNs();
