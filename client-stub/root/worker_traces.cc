@@ -18,6 +18,7 @@ constexpr CallInfo Internal(const char* name, uint32_t id, CallInfo::Mode mode) 
 }
 constexpr CallInfo kStart = Internal("tesseraTraceStart", tesseraTraceStartRequest::kId, CallInfo::Mode::kAsync);
 constexpr CallInfo kRead = Internal("tesseraTraceRead", tesseraTraceReadRequest::kId, CallInfo::Mode::kSync);
+constexpr CallInfo kWork = Internal("tesseraTraceWork", tesseraTraceWorkRequest::kId, CallInfo::Mode::kSync);
 
 bool Read(Session& session, uint64_t first, uint64_t count, tesseraTraceReadReply* reply) {
   BasicCall call(kRead, session);
@@ -27,13 +28,34 @@ bool Read(Session& session, uint64_t first, uint64_t count, tesseraTraceReadRepl
   return call.Sync(request, reply) == CUDA_SUCCESS;
 }
 
-Trace::Worker Ask(Session& session) {
-  Trace::Worker worker;
+// What its GPU was given, after its events.
+void AskWork(Session& session, Trace::Worker* worker) {
+  std::vector<TraceWork>& work = worker->work;
+  for (;;) {
+    BasicCall call(kWork, session);
+    tesseraTraceWorkRequest request;
+    request.first = work.size();
+    request.count = kTraceEventsMax;
+    request.first_name = worker->names.size();
+    tesseraTraceWorkReply reply;
+    if (call.Sync(request, &reply) != CUDA_SUCCESS) return;
+    const size_t count = reply.work.size() / sizeof(TraceWork);
+    if ((count == 0 && reply.names.empty()) || work.size() + count > kTraceEventsMax) return;
+    if (worker->names.size() + reply.names.size() > kTraceEventsMax) return;
+    work.resize(work.size() + count);
+    if (count > 0) std::memcpy(&work[work.size() - count], reply.work.data(), count * sizeof(TraceWork));
+    worker->names.insert(worker->names.end(), reply.names.begin(), reply.names.end());
+  }
+}
+
+// Its events, and how its clock goes. False: it is gone.
+bool AskEvents(Session& session, Trace::Worker* asked) {
+  Trace::Worker& worker = *asked;
   uint64_t best_ns = std::numeric_limits<uint64_t>::max();
   for (int i = 0; i < kClockQuestions; ++i) {
     const uint64_t before_ns = MonotonicNs();
     tesseraTraceReadReply reply;
-    if (!Read(session, 0, 0, &reply)) return worker;
+    if (!Read(session, 0, 0, &reply)) return false;
     const uint64_t took_ns = MonotonicNs() - before_ns;
     if (took_ns >= best_ns) continue;
     best_ns = took_ns;
@@ -42,9 +64,9 @@ Trace::Worker Ask(Session& session) {
   if (!session.mirrored()) worker.ahead_ns = 0;  // one host, one clock
   for (;;) {
     tesseraTraceReadReply reply;
-    if (!Read(session, worker.events.size(), kTraceEventsMax, &reply)) return worker;
+    if (!Read(session, worker.events.size(), kTraceEventsMax, &reply)) return false;
     const size_t count = reply.events.size() / sizeof(TraceEvent);
-    if (count == 0 || worker.events.size() + count > kTraceEventsMax) return worker;
+    if (count == 0 || worker.events.size() + count > kTraceEventsMax) return true;
     worker.events.resize(worker.events.size() + count);
     std::memcpy(worker.events.data() + worker.events.size() - count, reply.events.data(), count * sizeof(TraceEvent));
   }
@@ -59,7 +81,10 @@ void StartWorkerTrace(Session& session) {
 
 std::vector<Trace::Worker> AskWorkerTraces(std::span<Session* const> sessions) {
   std::vector<Trace::Worker> workers;
-  for (Session* session : sessions) workers.push_back(Ask(*session));
+  for (Session* session : sessions) {
+    Trace::Worker& worker = workers.emplace_back();
+    if (AskEvents(*session, &worker)) AskWork(*session, &worker);
+  }
   return workers;
 }
 

@@ -1,4 +1,5 @@
-// What the workers of a traced process have executed, as they tell it themselves (server/worker/trace_log.h).
+// What the workers of a traced process have executed, and what their GPUs were given, as they tell it themselves
+// (server/worker/trace_log.h, server/worker/gpu_times.h).
 #pragma once
 
 #include <span>

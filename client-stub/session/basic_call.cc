@@ -29,7 +29,9 @@ void BasicCall::BeginWatched(Client& client) {
     statistics->CountCall(info_);
     thread_->call = &info_;
   }
-  if (client.trace() != nullptr) begun_ns_ = MonotonicNs();
+  if (client.trace() == nullptr) return;
+  waits_before_ = thread_->waits;
+  begun_ns_ = MonotonicNs();
 }
 
 bool BasicCall::FindContext() {
@@ -46,7 +48,7 @@ CUresult BasicCall::NoContext() const {
 
 BasicCall::~BasicCall() {
   const bool outermost = --thread_->call_depth == 0;
-  if (begun_ns_ != 0) Client::Get().trace()->AddCall(info_, thread_->number, begun_ns_);
+  if (begun_ns_ != 0) Client::Get().trace()->AddCall(info_, thread_->number, begun_ns_, thread_->waits - waits_before_);
   if (result_ == CUDA_SUCCESS) return;
   // A broken context stays broken, for the calls that are answered here as well, whichever way this one heard of it.
   if (IsStickyError(result_) && !failed_elsewhere_ && session_ != nullptr && !Client::Get().forked()) {
@@ -194,6 +196,7 @@ CUresult BasicCall::SendAndWait(std::span<std::byte> record) {
     result = session_->Start(record, &thread_->reply, std::span(changes_, static_cast<size_t>(changes_count_)));
     if (result == CUDA_SUCCESS) {
       NoteSent(thread_->reply.sequence());
+      ++thread_->waits;
       result = session_->Await(&thread_->reply);
     }
     if (Statistics* statistics = Client::Get().statistics()) {

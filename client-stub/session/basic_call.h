@@ -253,6 +253,7 @@ class BasicCall {
   HandleId object_context_;   // of the stream or event that the call names
   HandleId minted_[2];        // no call mints more than two singles; arrays keep theirs in the request
   int minted_count_ = 0;
+  uint32_t waits_before_;  // the thread's, when begun_ns_ was set
   uint64_t begun_ns_ = 0;  // while a trace is kept
   uint64_t sequence_ = 0;
   LastSequence* changes_[kChangesMax];

@@ -214,7 +214,9 @@ CUresult Session::AppendAnswer(std::span<std::byte> record, Prepare prepare) {
 
 CUresult Session::WaitUntil(const std::function<bool()>& done) {
   if (done()) return CUDA_SUCCESS;
-  const CallInfo* const call = ThreadState::Current().call;
+  ThreadState& thread = ThreadState::Current();
+  const CallInfo* const call = thread.call;
+  ++thread.waits;
   Statistics* const statistics = call != nullptr ? Statistics::OfProcess() : nullptr;
   if (statistics != nullptr) statistics->CountRoundTrip(*call, 0);
   const uint64_t begun_ns = statistics != nullptr ? MonotonicNs() : 0;

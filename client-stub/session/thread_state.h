@@ -45,6 +45,8 @@ struct ThreadState {
   int call_depth = 0;
   // Some record of this thread was sent: the server is told when the thread ends.
   bool known_to_server = false;
+  // How often it has waited for a server.
+  uint32_t waits = 0;
 
   // The calling thread's state. Never null; after fork the child's thread keeps the parent's content.
   static ThreadState& Current();

@@ -3,11 +3,14 @@
 // file of its own (process/process_file.h), but one that was forked from a process with a session: it may make no calls.
 //
 // Form: Google's "Trace Event Format", JSON. Process 1 is the program, by its name and with its threads'
-// names, process 2 + i the worker of its i-th session. A record
-// that waits to be executed is an asynchronous slice of its worker, an arrow leads from the call to the execution. A visit
+// names, process 2 + i the worker of its i-th session of n, process 2 + n + i the GPUs of that, with a lane for each stream. A
+// record that waits to be executed is an asynchronous slice of its worker, an arrow leads from the call to the execution. A visit
 // (streams/stream_visit.h) is a slice of the program and one of the worker, whose stream waits. The clock is the program's
 // CLOCK_MONOTONIC; a worker's is compared with it at the end, which is right to half a round trip.
-// No execution begins before the call that asked for it: where half a round trip would have it so, the worker's clock is moved.
+// A launch has the name of its kernel, and in its stream's lane the time between two events of the driver around it, of which
+// some microseconds are the events' own. An execution says which thread sent its record, a call that waited for an answer says
+// for how many ("waits"). No execution begins before the call that asked for it: where half a round trip would have it so, the
+// worker's clock is moved.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +28,18 @@ namespace tessera {
 
 struct CallInfo;
 class Session;
+class TracedWork;  // trace_work.h
 
 class Trace {
  public:
+  // Of the file's form; a change that a reader must know of is a new one.
+  static constexpr int kVersion = 1;
+
   struct Worker {
     std::vector<TraceEvent> events;
-    int64_t ahead_ns = 0;  // of the program's clock
+    std::vector<TraceWork> work;
+    std::vector<std::string> names;  // of kernels, mangled
+    int64_t ahead_ns = 0;            // of the program's clock
   };
 
   // Of a visit, in the order in which they come.
@@ -44,7 +53,8 @@ class Trace {
   explicit Trace(ProcessFile file) : file_(std::move(file)) {}
 
   // Questions for the addresses of functions are left out: a program asks hundreds, and they are answered here. Any thread.
-  void AddCall(const CallInfo& info, uint32_t thread, uint64_t begin_ns) EXCLUDES(mutex_);
+  // `waits`: answers and marks that the call waited for.
+  void AddCall(const CallInfo& info, uint32_t thread, uint64_t begin_ns, uint32_t waits) EXCLUDES(mutex_);
   // `begin_ns`: when the call began that sent it; 0 where that is not known.
   void AddSent(const CallInfo& info, const Session& session, uint64_t sequence, uint32_t thread, uint64_t begin_ns)
       EXCLUDES(mutex_);
@@ -60,6 +70,7 @@ class Trace {
   struct CallEvent {
     const CallInfo* info;
     uint32_t thread;
+    uint32_t waits;
     uint64_t begin_ns, end_ns;
   };
   struct SentEvent {
@@ -71,6 +82,7 @@ class Trace {
     uint64_t ns;
   };
   using SentBySequence = std::map<uint64_t, const SentEvent*>;  // of one session
+  using SentBySession = std::vector<SentBySequence>;
   struct VisitEvent {
     const Session* session = nullptr;
     uint64_t sequence = 0;
@@ -78,6 +90,9 @@ class Trace {
   };
   // How far the worker's clock is ahead of the program's.
   static int64_t AheadNs(const Worker& worker, const SentBySequence& sent);
+  void AddCalls(const SentBySession& sent, std::span<const TracedWork> work, std::string* text) const REQUIRES(mutex_);
+  void AddExecutionsOf(const Session& session, size_t process, const Worker& worker, const TracedWork& work,
+                       const SentBySequence& by_sequence, uint64_t ahead_ns, std::string* text) const REQUIRES(mutex_);
   void AddVisitsOf(const Session& session, size_t process, const Worker& worker, uint64_t ahead_ns, std::string* text) const
       REQUIRES(mutex_);
   std::string ToJson(std::span<Session* const> sessions, std::span<const Worker> workers) const EXCLUDES(mutex_);

@@ -3,6 +3,7 @@
 #include "server/worker/answer_hub.h"
 #include "server/worker/completion.h"
 #include "server/worker/done_words.h"
+#include "server/worker/gpu_times.h"
 #include "server/worker/helper_pool.h"
 #include "server/worker/object_table.h"
 #include "server/worker/reply_writer.h"
@@ -24,7 +25,8 @@ Worker::Worker(Channel& channel, const DriverTable& driver, const WorkerOptions&
       output_watch_(*replies_),
       answers_(std::make_unique<AnswerHub>(channel, end_)),
       completion_(std::make_unique<Completion>(driver, contexts_, *done_words_)),
-      helpers_(std::make_unique<HelperPool>()) {
+      helpers_(std::make_unique<HelperPool>()),
+      gpu_times_(std::make_unique<GpuTimes>(driver, contexts_)) {
   parts_ = std::make_unique<SessionParts>(*this);
 }
 

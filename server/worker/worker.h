@@ -42,6 +42,7 @@ class Channel;        // protocol/channel
 class Completion;     // completion.h
 class DeviceOutput;   // device_output.h
 class DoneWords;      // done_words.h
+class GpuTimes;       // gpu_times.h
 class HelperPool;     // helper_pool.h
 class ImageCache;     // server/images/image_cache.h
 class ObjectTable;    // object_table.h
@@ -106,6 +107,7 @@ class Worker {
   ThreadStreams& thread_streams() { return *thread_streams_; }
   ReplyWriter& replies() { return *replies_; }
   TraceLog& trace() { return trace_; }
+  GpuTimes& gpu_times() { return *gpu_times_; }
 
   // The sequence of the last record of `commands` that was executed, or handed to a helper thread; 0: none was.
   uint64_t executed() const { return gate_.executed().load(std::memory_order_acquire); }
@@ -172,6 +174,7 @@ class Worker {
   std::unique_ptr<AnswerHub> answers_;
   std::unique_ptr<Completion> completion_;
   std::unique_ptr<HelperPool> helpers_;
+  const std::unique_ptr<GpuTimes> gpu_times_;
 };
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""TESSERA_TRACE: a file that tells when each call was made, when its record left, and when the server ran it.
+"""TESSERA_TRACE: a file that tells when each call was made, when its record left, when the server ran it, and when the GPU had it.
 
 usage: trace_test.py BUILD_DIRECTORY
 """
@@ -16,6 +16,21 @@ from product import TESSERA, Server, environment
 
 CLIENT = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "round_trips_client.py")]
 COMM = os.path.basename(sys.executable)[:15]  # of its first thread
+# What each phase of Google's "Trace Event Format" must have, besides "ph", "name" and "pid".
+PHASES = {"M": {"args"}, "X": {"tid", "ts", "dur", "cat"}, "b": {"tid", "ts", "cat", "id"}, "e": {"tid", "ts", "cat", "id"},
+          "s": {"tid", "ts", "cat", "id"}, "f": {"tid", "ts", "cat", "id", "bp"}}
+
+
+def within(slices):
+    """The slices of one lane that end after one in which they began: viewers show no such thing."""
+    wrong, stack = [], []
+    for one in sorted(slices, key=lambda one: (one["ts"], -one["dur"])):
+        while stack and stack[-1] <= one["ts"]:
+            stack.pop()
+        if stack and one["ts"] + one["dur"] > stack[-1] + 0.002:
+            wrong.append(one)
+        stack.append(one["ts"] + one["dur"])
+    return wrong
 
 
 class Traced(unittest.TestCase):
@@ -31,17 +46,73 @@ class Traced(unittest.TestCase):
                     trace = json.load(file)
         finally:
             server.stop()
-        self.assertEqual(trace["otherData"], {"events_lost": 0})
+        other = trace["otherData"]
+        self.assertEqual((other["tessera_trace"], other["events_lost"]), (1, 0))
+        self.check_form(trace)
         return trace["traceEvents"]
+
+    def check_form(self, trace):
+        """The rules of the Trace Event Format."""
+        events = trace["traceEvents"]
+        lanes, pairs = {}, {}
+        for event in events:
+            phase = event["ph"]
+            self.assertLessEqual(PHASES[phase] | {"name", "pid"}, set(event), event)
+            for number in {"pid", "tid"} & set(event):
+                self.assertIsInstance(event[number], int, event)
+            for number in {"ts", "dur"} & set(event):
+                self.assertIsInstance(event[number], float, event)
+                self.assertGreaterEqual(event[number], 0, event)
+            if phase == "M":
+                self.assertIn(event["name"], ("process_name", "thread_name"))
+                self.assertIsInstance(event["args"]["name"], str)
+            elif phase == "X":
+                lanes.setdefault((event["pid"], event["tid"]), []).append(event)
+            else:
+                kind = {"b": "async", "e": "async", "s": "flow", "f": "flow"}[phase]
+                pairs.setdefault((kind, event["cat"], event["name"], event["id"]), []).append(event)
+        for events_of in pairs.values():
+            self.assertEqual([event["ph"] for event in events_of] in (["b", "e"], ["s", "f"]), True, events_of)
+            self.assertLessEqual(events_of[0]["ts"], events_of[1]["ts"])
+        for (process, lane), slices in lanes.items():
+            if lane != 0 or process == max(lanes)[0]:  # visits of several streams share lane 0 of the program and of the worker
+                self.assertEqual(within(slices), [])
+        named = {event["pid"] for event in events if event["name"] == "process_name"}
+        self.assertEqual({event["pid"] for event in events} - named, set())
+        # An arrow ends at a slice that begins there.
+        begins = {(event["pid"], event["tid"], event["ts"]) for slices in lanes.values() for event in slices}
+        self.assertEqual([event for event in events if event["ph"] == "f" and
+                          (event["bp"] != "e" or (event["pid"], event["tid"], event["ts"]) not in begins)], [])
+
+    def check_gpu(self, events):
+        """Each launch has its kernel's name, and a slice of its stream's lane on the program's clock."""
+        calls = [event for event in events if event.get("cat") == "call" and event["name"] == "cuLaunchKernel"]
+        kernels = {call["args"]["kernel"] for call in calls}
+        self.assertIn("write", kernels)
+        self.assertEqual([kernel for kernel in kernels if not re.fullmatch(r"write|k\d+_\d+", kernel)], [])
+        runs = [event for event in events if event.get("cat") == "execution" and event["name"] == "cuLaunchKernel"]
+        self.assertEqual({run["args"]["thread"] for run in runs}, {call["tid"] for call in calls})
+        lanes = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name" and event["pid"] == 3}
+        work = [event for event in events if event.get("cat") == "gpu"]
+        self.assertEqual({event["pid"] for event in work}, {3})
+        self.assertEqual({f"stream {event['tid']}" for event in work}, set(lanes.values()))
+        self.assertGreater(len(work), len(calls) * 9 // 10)
+        by_record = {int(event["id"].split(".")[1]): event["ts"] for event in events if event["ph"] == "f"}
+        first, last = (edge(call["ts"] for call in events if call.get("cat") == "call") for edge in (min, max))
+        for one in work:
+            self.assertGreaterEqual(one["ts"] + 50, by_record[one["args"]["record"]], "it ran before the worker had it")
+            self.assertTrue(first <= one["ts"] <= last, one)
 
     def check(self, events, way):
         names = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
-        self.assertEqual(sorted(names), [1, 2])
+        self.assertEqual(sorted(names), [1, 2, 3])
+        self.assertEqual(names[3], names[2].replace("worker of", "GPU of"))
+        self.check_gpu(events)
         self.assertEqual(names[1], os.path.basename(sys.executable))
-        slices = [event for event in events if event["ph"] == "X"]
+        slices = [event for event in events if event["ph"] == "X" and event["pid"] != 3]
         calls, ran = ([event for event in slices if event["pid"] == pid and not event["cat"].startswith("visit")] for pid in (1, 2))
         # Each thread that called has its name, and questions for functions' addresses are left out.
-        threads = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+        threads = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name" and event["pid"] == 1}
         self.assertEqual({call["tid"] for call in calls} - set(threads), set())
         self.assertIn(COMM, threads.values())
         self.assertEqual([call for call in calls if call["name"].startswith("cuGetProcAddress")], [])
@@ -69,14 +140,6 @@ class Traced(unittest.TestCase):
             self.assertLessEqual(begin["ts"], ends[name]["ts"])
             self.assertIn((begin["name"], ends[name]["ts"]), executions)
             self.assertLessEqual(min(called[begin["name"], starts[name]["tid"]]), starts[name]["ts"] + 1)
-        # Of what one thread does nothing overlaps but what stands within.
-        open_until = {}
-        for call in sorted(calls, key=lambda call: (call["tid"], call["ts"], -call["dur"])):
-            stack = open_until.setdefault(call["tid"], [])
-            while stack and stack[-1] <= call["ts"]:
-                stack.pop()
-            self.assertTrue(not stack or call["ts"] + call["dur"] <= stack[-1] + 0.002, call)
-            stack.append(call["ts"] + call["dur"])
 
     def test_on_one_host(self):
         self.check(self.trace(), "queue")

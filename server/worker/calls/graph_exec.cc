@@ -19,6 +19,7 @@
 #include "server/worker/graphs/host_copy_node.h"
 #include "server/worker/memory/session_memory.h"
 #include "server/worker/memory/with_room.h"
+#include "server/worker/timed_launch.h"
 #include "server/worker/worker.h"
 
 namespace tessera {
@@ -193,7 +194,8 @@ void Do_cuGraphLaunch(CallContext& call, const cuGraphLaunchRequest& request) {
   worker.completion().NoteKernel();
   worker.gate().CountGraph();
   AwaitTurn(call, stream, {request.hGraph.value()});
-  CUresult result = WithMemory(call, exec, [&] { return call.driver().cuGraphLaunch(exec, stream); });
+  const auto launch = [&] { return WithMemory(call, exec, [&] { return call.driver().cuGraphLaunch(exec, stream); }); };
+  CUresult result = TimedLaunch(call, "graph", stream, launch);
   if (result != CUDA_SUCCESS || !reply.waited || !call.wants_reply()) return call.Finish(result, reply);
   auto deferred = call.Defer();
   result = worker.completion().WhenDone(stream, [deferred, reply](CUresult outcome) mutable {

@@ -14,6 +14,7 @@
 #include "server/worker/code/layout_table.h"
 #include "server/worker/completion.h"
 #include "server/worker/recent_launches.h"
+#include "server/worker/timed_launch.h"
 #include "server/worker/worker.h"
 
 namespace tessera {
@@ -54,6 +55,7 @@ struct Prepared {
   CUfunction function = nullptr;
   CUstream stream = nullptr;
   ParameterArray parameters;
+  const char* name = "";  // of the kernel
 };
 
 template <typename Request>
@@ -66,6 +68,7 @@ bool Prepare(CallContext& call, const Request& request, Prepared* prepared) {
   }
   call.worker().completion().NoteKernel();
   call.worker().recent_launches().Note(layout->name, request);
+  prepared->name = layout->name;
   prepared->function = call.Use<CUfunction>(request.function);
   prepared->stream = call.UseStream(request.stream);
   if (!call.ok()) {
@@ -77,23 +80,32 @@ bool Prepare(CallContext& call, const Request& request, Prepared* prepared) {
   return true;
 }
 
+// `work`: the driver's call.
+template <typename Work>
+CUresult Launch(CallContext& call, const Prepared& launch, const Work& work) {
+  return Launched(call, TimedLaunch(call, launch.name, launch.stream, work));
+}
+
 }  // namespace
 
 void Do_cuLaunchKernel(CallContext& call, const cuLaunchKernelRequest& request) {
   Prepared launch;
   if (!Prepare(call, request, &launch)) return;
-  call.Finish(Launched(call, call.driver().cuLaunchKernel(launch.function, request.grid_x, request.grid_y, request.grid_z,
-                                                          request.block_x, request.block_y, request.block_z, request.shared_bytes,
-                                                          launch.stream, launch.parameters.data(), nullptr)));
+  call.Finish(Launch(call, launch, [&] {
+    return call.driver().cuLaunchKernel(launch.function, request.grid_x, request.grid_y, request.grid_z, request.block_x,
+                                        request.block_y, request.block_z, request.shared_bytes, launch.stream,
+                                        launch.parameters.data(), nullptr);
+  }));
 }
 
 void Do_cuLaunchCooperativeKernel(CallContext& call, const cuLaunchCooperativeKernelRequest& request) {
   Prepared launch;
   if (!Prepare(call, request, &launch)) return;
-  call.Finish(
-      Launched(call, call.driver().cuLaunchCooperativeKernel(launch.function, request.grid_x, request.grid_y, request.grid_z,
-                                                             request.block_x, request.block_y, request.block_z,
-                                                             request.shared_bytes, launch.stream, launch.parameters.data())));
+  call.Finish(Launch(call, launch, [&] {
+    return call.driver().cuLaunchCooperativeKernel(launch.function, request.grid_x, request.grid_y, request.grid_z,
+                                                   request.block_x, request.block_y, request.block_z, request.shared_bytes,
+                                                   launch.stream, launch.parameters.data());
+  }));
 }
 
 void Do_cuLaunchKernelEx(CallContext& call, const cuLaunchKernelExRequest& request) {
@@ -112,8 +124,8 @@ void Do_cuLaunchKernelEx(CallContext& call, const cuLaunchKernelExRequest& reque
   config.hStream = launch.stream;
   config.attrs = attributes.data();
   config.numAttrs = attributes.count();
-  const CUresult result =
-      Launched(call, call.driver().cuLaunchKernelEx(&config, launch.function, launch.parameters.data(), nullptr));
+  const CUresult result = Launch(
+      call, launch, [&] { return call.driver().cuLaunchKernelEx(&config, launch.function, launch.parameters.data(), nullptr); });
   if (!call.wants_reply()) return call.Finish(result);
   const std::vector<uint64_t> nodes = attributes.DeviceNodes();
   cuLaunchKernelExReply reply;

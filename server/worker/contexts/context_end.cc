@@ -4,6 +4,7 @@
 #include "server/worker/completion.h"
 #include "server/worker/done_words.h"
 #include "server/worker/gate/busy_streams.h"
+#include "server/worker/gpu_times.h"
 #include "server/worker/memory/session_memory.h"
 #include "server/worker/object_table.h"
 #include "server/worker/sharing/sharing.h"
@@ -27,6 +28,7 @@ CUresult PrepareContextEnd(Worker& worker, HandleId id, CUcontext context) {
     if (object_id.kind() == HandleKind::kStream) busy.Forget(reinterpret_cast<CUstream>(object));
   });
   worker.parts().stream_visits().EndContext(context);
+  worker.gpu_times().EndContext(context);
   worker.done_words().EndContext(context);
   worker.parts().sharing().EndContext(id);
   worker.parts().memory().EndContext(id.value());
