@@ -11,7 +11,7 @@ enum CliExitCode : int {
   kExitUnknownScheme = 71,     // --server or TESSERA_SERVER names a kind of address that does not exist
   kExitUnreachable = 72,       // nothing listens there
   kExitPermission = 73,        // a socket of somebody else, a certificate that was not accepted, plain TCP beyond this host
-  kExitOtherVersion = 74,      // the server speaks another version of the protocol
+  kExitOtherVersion = 74,      // the server speaks another version of the protocol, a trace is of another release
   kExitNoDevice = 75,          // the private server found no device
   kExitMissingLibrary = 76,    // a part of Tessera is not where it was installed
   kExitServerFailed = 77,      // the private server did not start for another reason
@@ -21,6 +21,7 @@ enum CliExitCode : int {
   kExitRefused = 81,           // the pool has no GPU for such a job, or not for this user
   kExitLate = 82,              // none was free in time (--wait)
   kExitKeys = 78,              // files of `tessera keys` are there already, or cannot be used
+  kExitFile = 78,              // a file that a command was to read cannot be used
   kExitNotExecutable = 126,    // as in a shell
   kExitCommandNotFound = 127,  // as in a shell
 };

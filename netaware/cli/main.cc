@@ -17,12 +17,14 @@
 #include "netaware/cli/keys_command.h"
 #include "netaware/cli/run_command.h"
 #include "netaware/cli/sessions_command.h"
+#include "netaware/cli/trace_command.h"
 #include "netaware/cli/view_command.h"
 #include "netaware/job/job_options.h"
 #include "netaware/pool/keys_command_line.h"
 #include "netaware/pool/placer_options.h"
 #include "netaware/pool/pool_command_line.h"
 #include "netaware/pool/status_command_line.h"
+#include "netaware/trace/trace_command_line.h"
 #include "netaware/vgpu/vgpu_command_line.h"
 #include "programs/completion.h"
 #include "programs/manual.h"
@@ -72,7 +74,7 @@ Environment:
   TESSERA_CERTIFICATE, TESSERA_KEY, TESSERA_AUTHORITY   files for tls://, when there is no --certificate, --key, --authority
   TESSERA_LOG      what the client library logs on stderr: debug, info, warning, error, off
   TESSERA_STATS    1: as --stats; a path: the same as JSON, to this file
-  TESSERA_TRACE    a path: each call and its way to the server, as a file that https://ui.perfetto.dev opens
+  TESSERA_TRACE    a path: each call, its way to the server and the GPU's work, for https://ui.perfetto.dev and 'tessera trace'
   CUDA_VISIBLE_DEVICES and the driver's other variables are applied by the server
 
 Examples:
@@ -227,6 +229,8 @@ int Main(int argc, char** argv) {
 
   VgpuOptions vgpu;
   const CLI::App* const vgpu_command = AddVgpuCommand(app, &vgpu);
+  TraceOptions trace;
+  const CLI::App* const trace_command = AddTraceCommand(app, &trace);
   AddPoolCommands(app, &pool);
 
   ContainerOptions container;
@@ -256,6 +260,7 @@ int Main(int argc, char** argv) {
   if (keys_command->parsed()) return KeysCommand(keys);
   if (!container.action.empty()) return ContainerCommand(container);
   if (!pool.command.empty()) return BecomeAdminProgram(argv);
+  if (trace_command->parsed()) return TraceCommand(trace);
   if (vgpu_command->parsed()) {
     const std::string wrong = CheckVgpuOptions(vgpu);
     if (wrong.empty() && vgpu.server.empty() && vgpu.control.empty() && getenv("TESSERA_CONTROL") == nullptr)

@@ -60,6 +60,8 @@ class Completion(unittest.TestCase):
         self.assertEqual(complete(TESSERA, "cordon", "--re"), ["--reason"])
         self.assertEqual(complete(TESSERA, "place", "--gpu-s"), ["--gpu-share"])
         self.assertEqual(complete(TESSERA, "describe", "s"), ["server"])
+        self.assertEqual(complete(TESSERA, "trace", "s"), ["summary"])
+        self.assertEqual(complete(TESSERA, "trace", "summary", "-o", "j"), ["json"])
         self.assertEqual(complete(TESSERA, "vgpu", "cr"), ["create"])
         self.assertEqual(complete(TESSERA, "vgpu", "im"), ["import"])
         self.assertEqual(complete(TESSERA, "vgpu", "--an"), ["--annotation"])

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""TESSERA_TRACE: a file that tells when each call was made, when its record left, when the server ran it, and when the GPU had it.
+"""TESSERA_TRACE: a file that tells when each call was made, when its record left, when the server ran it, and when the GPU had it;
+and `tessera trace`.
 
 usage: trace_test.py BUILD_DIRECTORY
 """
 
 import json
 import os
+import pathlib
 import re
 import subprocess
 import sys
@@ -16,6 +18,7 @@ from product import TESSERA, Server, environment
 
 CLIENT = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "round_trips_client.py")]
 COMM = os.path.basename(sys.executable)[:15]  # of its first thread
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 # What each phase of Google's "Trace Event Format" must have, besides "ph", "name" and "pid".
 PHASES = {"M": {"args"}, "X": {"tid", "ts", "dur", "cat"}, "b": {"tid", "ts", "cat", "id"}, "e": {"tid", "ts", "cat", "id"},
           "s": {"tid", "ts", "cat", "id"}, "f": {"tid", "ts", "cat", "id", "bp"}}
@@ -178,6 +181,37 @@ class Traced(unittest.TestCase):
                               env=environment(TESSERA_TRACE="/nowhere/trace.json"), capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 0)
         self.assertRegex(done.stderr, r"warning: the trace could not be written to /nowhere/trace.json \(TESSERA_TRACE\)\n$")
+
+
+class Summary(unittest.TestCase):
+    """`tessera trace summary`. What its output says is for docs/why-slow.md and its test, and for tests/netaware/trace."""
+
+    TRACE = ('{"displayTimeUnit":"ns","traceEvents":[\n{"ph":"M","name":"process_name","pid":1,"tid":0,"args":{"name":"train"}},\n'
+             '{"ph":"X","name":"cuInit","cat":"call","pid":1,"tid":1,"ts":1.000,"dur":1.000,"args":{"waits":1}}\n'
+             '],"otherData":{"tessera_trace":1,"events_lost":0,"launches_unmeasured":0}}\n')
+
+    def summary(self, content, *options):
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "trace.json")
+            if content is not None:
+                pathlib.Path(path).write_text(content)
+            return subprocess.run([TESSERA, "trace", "summary", path, *options], capture_output=True, text=True, timeout=60, env=environment())
+
+    def test_of_a_trace(self):
+        self.assertRegex(self.summary(self.TRACE).stdout, r"^train: 1\.0 us from the first call to the last; 1 thread with calls")
+        self.assertEqual(json.loads(self.summary(self.TRACE, "-o", "json").stdout)["wall_ns"], 1000)
+
+    def test_bad_files(self):
+        """Row by row of "Bad input to `tessera trace`"."""
+        table = (ROOT / "netaware/cli/README.md").read_text().split("## Bad input to `tessera trace`\n")[1].split("\n## ")[0]
+        files = {"cannot be read": None, "ends before its end": self.TRACE[:len(self.TRACE) // 2], "is no trace": "[]",
+                 "of another release": self.TRACE.replace('"tessera_trace":1', '"tessera_trace":2')}
+        for sentence, content in files.items():
+            done = self.summary(content)
+            self.assertEqual((done.stdout, done.stderr.count("\n")), ("", 1), done.stderr)
+            self.assertIn(sentence, done.stderr)
+            self.assertRegex(table, rf"(?m)^\|.*{sentence}.*\| {done.returncode} \|$")
+        self.assertEqual(table.count("\n| "), len(files) + 2)
 
 
 if __name__ == "__main__":

@@ -73,7 +73,8 @@ OWN = {
                        "protocol/rpc/rpc_client.h", "protocol/link/link_options.h", "generated/control/"],
     "netaware/admin": ["netaware/admin/", "netaware/identity/", "netaware/vgpu/", "netaware/pool/", "netaware/job/", "netaware/cli/exit_codes.h", "programs/repeated_view.h", "programs/service_options.h", "protocol/base/",
                        "protocol/wire/holder.h", "protocol/link/link_address.h", "protocol/link/typed_address.h", "protocol/rpc/rpc_client.h", "generated/control/"],
-    "netaware/cli": ["netaware/cli/", "netaware/vgpu/", "netaware/pool/", "netaware/job/", "protocol/base/", "protocol/wire/", "protocol/channel/", "programs/",
+    "netaware/trace": ["netaware/trace/", "protocol/base/"],
+    "netaware/cli": ["netaware/cli/", "netaware/trace/", "netaware/vgpu/", "netaware/pool/", "netaware/job/", "protocol/base/", "protocol/wire/", "protocol/channel/", "programs/",
                      "protocol/link/impaired/impaired_link.h", "protocol/link/link_address.h", "protocol/link/link_options.h", "protocol/link/typed_address.h",
                      "protocol/link/tls/tls_certificate.h", "protocol/link/tls/tls_identity.h", "protocol/link/tls/tls_keys.h", "protocol/ticket/ticket_keys.h",
                      "protocol/runtime/stub_note.h", "protocol/memory/window_table.h", "protocol/control/", "generated/control/", "generated/spec_hash.h"],
@@ -123,7 +124,7 @@ FOREIGN = {
     r"cuda_runtime.*|cu(blas|fft|dnn|solver|sparse|rand).*": r"deploy/demo/",
     r"nvml\.h": r"client-stub/nvml/",
     r"uc[pst]/.*": r"protocol/link/ucx/",
-    r"CLI/.*": r"programs/|netaware/cli/(main|\w+_command_line)\.cc|netaware/(vgpu|pool|job)/|netaware/admin/main\.cc|scheduler/simulate/main\.cc",
+    r"CLI/.*": r"programs/|netaware/cli/(main|\w+_command_line)\.cc|netaware/(vgpu|trace|pool|job)/|netaware/admin/main\.cc|scheduler/simulate/main\.cc",
     r"openssl/.*": r"protocol/link/tls/|protocol/image/|protocol/ticket/ticket_keys\.cc|netaware/service/placer_core\.cc",
     r"spdlog/.*": r"protocol/base/log\.",
     r"fmt/(?!core\.h).*": r"protocol/base/fmt\.",  # seconds of compilation each
