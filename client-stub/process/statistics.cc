@@ -3,7 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <vector>
 
 #include "client-stub/process/call_info.h"
@@ -116,7 +118,8 @@ void Statistics::Write() const {
     return;
   }
   if (!destination_.Write(ToJson())) {
-    LogWarning("the statistics could not be written to {} (TESSERA_STATS)", destination_.path());
+    LogWarning("the statistics could not be written to {}: {}; name a file that this user may write (TESSERA_STATS)",
+               destination_.path(), std::strerror(errno));
   }
 }
 

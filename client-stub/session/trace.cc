@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <map>
 #include <string_view>
 
@@ -169,7 +170,8 @@ std::string Trace::ToJson(std::span<Session* const> sessions, std::span<const Wo
 
 void Trace::Write(std::span<Session* const> sessions, std::span<const Worker> workers) {
   if (file_.Write(ToJson(sessions, workers))) return;
-  LogWarning("the trace could not be written to {} (TESSERA_TRACE)", file_.path());
+  LogWarning("the trace could not be written to {}: {}; name a file that this user may write (TESSERA_TRACE)", file_.path(),
+             std::strerror(errno));
 }
 
 }  // namespace tessera

@@ -253,9 +253,9 @@ class Library(TableTest):
     def test_unknown_log_level(self):
         self.goes_on("TESSERA_LOG=loud", TESSERA_LOG="loud")
 
-    @row("`TESSERA_STATS` with a file that cannot be written")
+    @row("`TESSERA_STATS` or `TESSERA_TRACE` with a file that cannot be written")
     def test_statistics_without_a_file(self):
-        self.goes_on("/nonexistent/stats", TESSERA_STATS="/nonexistent/stats")
+        self.goes_on("/nonexistent/stats: No such file or directory; name", TESSERA_STATS="/nonexistent/stats")
 
     def load(self, result, sentence, image, name="cuModuleLoadData", then=""):
         code = ("import ctypes; cuda = ctypes.CDLL('libcuda.so.1'); context = ctypes.c_void_p(); module = ctypes.c_void_p(); kernel = ctypes.c_void_p();"

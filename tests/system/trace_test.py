@@ -180,7 +180,8 @@ class Traced(unittest.TestCase):
         done = subprocess.run([TESSERA, "run", "--quiet", "--driver", "emulator", "--", *CLIENT],
                               env=environment(TESSERA_TRACE="/nowhere/trace.json"), capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 0)
-        self.assertRegex(done.stderr, r"warning: the trace could not be written to /nowhere/trace.json \(TESSERA_TRACE\)\n$")
+        self.assertRegex(done.stderr, "warning: the trace could not be written to /nowhere/trace.json: No such file or directory; "
+                                      r"name a file that this user may write \(TESSERA_TRACE\)\n$")
 
 
 class Summary(unittest.TestCase):
