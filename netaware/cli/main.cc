@@ -253,7 +253,7 @@ int Main(int argc, char** argv) {
   if (sessions_command->parsed()) return SessionsCommand(sessions);
   if (doctor_command->parsed()) return DoctorCommand(doctor, pool.placer);
   if (keys_command->parsed() && keys.action == "renew") return BecomeAdminProgram(argv);
-  if (keys_command->parsed() && keys.subject.empty()) {
+  if (keys_command->parsed() && keys_command->get_option("subject")->count() == 0) {
     std::fprintf(stderr, "tessera: subject is required: see 'tessera keys --help'\n");
     return kExitUsage;
   }

@@ -56,7 +56,9 @@ std::string HostAndPort(std::string_view text) {
 std::string AddressMeantBy(std::string_view typed) {
   for (const LinkSchemeRow& row : kLinkSchemes) {
     if (!typed.starts_with(row.prefix)) continue;
-    const std::string rest = HostAndPort(typed.substr(row.prefix.size()));
+    const std::string_view said = typed.substr(row.prefix.size());
+    // Without brackets nobody knows where the address ends and the port begins.
+    const std::string rest = IsIpv6(said) ? "" : HostAndPort(said);
     return rest.empty() ? std::string(typed) : std::string(row.prefix) + rest;
   }
   if (typed.starts_with(kUnix) || typed.find("://") != std::string_view::npos) return std::string(typed);

@@ -144,7 +144,7 @@ class Run(TableTest):
 
     @row("address with another scheme than `unix:`, `tcp:` or `tls:`; a malformed one")
     def test_tcp_address_of_another_form(self):
-        for address in ("tcp://host", "tcp://host:port", "tcp://:1", "tcp://::1:1", "tcp://host:70000", "tls://host"):
+        for address in ("tcp://host:", "tcp://host:port", "tcp://:1", "tcp://::1:1", "tcp://host:70000", "tls://host name"):
             self.tessera(71, address + "'.*tcp://HOST:PORT", "run", "--server", address, "--", "true")
 
     @row("unknown host; nobody listens at the port; no way there")

@@ -197,7 +197,7 @@ class Doctor(unittest.TestCase):
         with open(script, "w") as file:
             file.write("#!/usr/bin/env -S sh\n")
         os.chmod(script, 0o755)
-        self.check(self.doctor(script), "program", "good", "/sh gets ")
+        self.check(self.doctor(script), "program", "good", f"{script} leads to .*/sh, which gets ")
         with open(script, "w") as file:
             file.write("no interpreter\n")
         self.check(self.doctor(script, code=1), "program", "problem", "neither a program nor a script", "check the file")
@@ -213,10 +213,12 @@ class Doctor(unittest.TestCase):
     def test_a_certificate(self):
         with tempfile.TemporaryDirectory() as place:
             files = {name: os.path.join(place, f"{name.lower()}.pem") for name in ("CERTIFICATE", "KEY")}
+            subprocess.run(["openssl", "req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=alice", "-keyout", files["KEY"],
+                            "-out", f"{place}/asked"], check=True, capture_output=True)
             for when, (grade, text, advice) in (("-1", ("problem", "alice and has expired", "ask for a new one")),
-                                                ("2", ("note", "alice until", "in time")), ("30", ("good", "alice until", ""))):
-                subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=alice", "-days", when,
-                                "-keyout", files["KEY"], "-out", files["CERTIFICATE"]], check=True, capture_output=True)
+                                                ("2", ("note", "alice until", "in time")), ("30", ("good", "alice until", "^$"))):
+                subprocess.run(["openssl", "x509", "-req", "-in", f"{place}/asked", "-signkey", files["KEY"], "-days", when, "-out", files["CERTIFICATE"]],
+                               check=True, capture_output=True)
                 variables = {f"TESSERA_{name}": path for name, path in files.items()}
                 # Nobody listens there: this is of the certificate alone.
                 self.check(self.doctor(server="tls://127.0.0.1:1", code=1, **variables), "certificate", grade, text, advice)

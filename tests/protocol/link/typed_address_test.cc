@@ -33,8 +33,8 @@ TEST(AddressMeantBy, WhatSaysItAllStays) {
 
 TEST(AddressMeantBy, WhatHasNoFormStays) {
   for (const char* address :
-       {"", "gopher://x", "tcp:1", "tls:gpu7", "unix", "gpu7:", "gpu7:port", "gpu7:70000", "gpu 7", "-x", "[::1", "[x]:1", "::1]",
-        "gpu7,gpu8", "tls://", "tls://gpu7:x", "tls://gpu 7", "gpu7:1:2x", ":80"}) {
+       {"",     "gopher://x", "tcp:1", "tls:gpu7",  "unix",   "gpu7:",        "gpu7:port",   "gpu7:70000",  "gpu 7",     "-x",
+        "[::1", "[x]:1",      "::1]",  "gpu7,gpu8", "tls://", "tls://gpu7:x", "tcp://::1:1", "tls://gpu 7", "gpu7:1:2x", ":80"}) {
     EXPECT_EQ(AddressMeantBy(address), address);
   }
 }
