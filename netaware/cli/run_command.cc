@@ -128,7 +128,7 @@ int RunCommand(const RunOptions& options) {
     JobOptions asked = options.job;
     config.value().Complete(&asked);
     const std::string placer = FindPlacer(asked.placer);
-    if (placer.empty() && (options.job.asks() || options.job.wait_ms)) {
+    if (placer.empty() && options.job.asks()) {
       return Refuse({kExitNoPlacer,
                      "no placer is named that finds GPUs of a pool: give --placer, set TESSERA_PLACER, write it "
                      "into config.toml, or start tessera-placer"});

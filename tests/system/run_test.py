@@ -110,6 +110,8 @@ class DefaultAddress(unittest.TestCase):
         done = self.say("run", "--", "sh", "-c", "echo $TESSERA_SERVER")
         self.assertEqual((done.stdout, done.stderr), (self.url + "\n", said))
         self.assertEqual(self.say("run", "-q", "--", "true").stderr, "")
+        self.assertEqual(self.say("run", "-q", "--wait", "1s", "--", "true").stderr, "")  # for a place there: no pool is asked for
+        self.assertEqual(self.say("sessions", "end", "4711", code=81).stderr.splitlines()[0] + "\n", said)
         for words in (("status",), ("top", "--count", "1")):
             done = self.say(*words)
             self.assertEqual((self.url in done.stdout, done.stderr), (True, said))
@@ -303,10 +305,10 @@ class OtherCommands(unittest.TestCase):
         self.assertEqual((status["driver"], status["cuda_version"], status["sessions"]), ("emulator", "13.0", 0))
         self.assertEqual(status["devices"][0]["memory_used_bytes"], 0)
         text = self.tessera("status", env=environment(TESSERA_SERVER=server.url)).stdout
-        self.assertRegex(text, r"tesserad .*, driver emulator, CUDA 13.0, 0 of 256 sessions\ndevice 0: .* MiB, 0 MiB used\n$")
+        self.assertRegex(text, r"tesserad .*, driver emulator, CUDA 13.0, 0 of 256 sessions\ndevice 0: .* MiB, 0 MiB used(, load 0 %)?\n$")
         self.assertEqual(server.stop(), 0)
         self.assertEqual(self.tessera("status", "--server", server.url).returncode, 72)
-        self.assertEqual(self.tessera("status").returncode, 2)
+        self.assertEqual(self.tessera("status").returncode, 72)
 
     def on_a_terminal(self, server):
         """Of 60 columns: lines fit, a key looks again at once, q ends it, and the terminal is as it was."""
