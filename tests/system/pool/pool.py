@@ -8,7 +8,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from product import BUILD, DAEMON, TESSERA, check_no_finding, end_with_test, environment, wait_for, words_of, children  # noqa: E402
+from product import BUILD, DAEMON, TESSERA, check_no_finding, children, end_with_test, environment, the_server, wait_for, words_of  # noqa: E402
 
 PLACER = os.path.join(BUILD, "bin/tessera-placer")
 ADMIN = os.path.join(BUILD, "bin/tessera-admin")
@@ -65,7 +65,7 @@ class PoolServer(Started):
         return next(os.path.join(directory, name) for name in os.listdir(directory) if name.endswith(".grants"))
 
     def status(self):
-        return json.loads(self.say("status", "-o", "json"))
+        return the_server(self.say("status", "-o", "json"))
 
     def say(self, *words):
         return subprocess.run([TESSERA, *words, "--server", "unix:" + self.path], capture_output=True, text=True, env=environment(), timeout=30,
