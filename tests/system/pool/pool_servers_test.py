@@ -208,7 +208,10 @@ class Plans(OfPool):
         for word in (gpu["uuid"], name + "/0"):
             one = self.json("describe", "gpu", word)
             self.assertEqual(one, {**described, "problem": told["problem"]})
-            self.assertIn(f"uuid        {gpu['uuid']}\n", self.ask("describe", "gpu", word))
+            text = self.ask("describe", "gpu", word)
+            for line in (f"uuid        {gpu['uuid']}", "isolation   strict", "priority    protected, normal"):
+                self.assertIn(line + "\n", text)
+            self.assertRegex(text, r"\nplace       PCIe 0000:[0-9a-f]{2}:00\.0\n")
         self.assertEqual(self.json("describe", "grant", grant["grant"]), grant)
         text = self.ask("describe", "grant", grant["grant"])
         for line in (f"grant       {grant['grant']}", f"holder      {ME}", "state       granted", "asked       1 GPU, 0.5:0.75 of each, 1 GiB",

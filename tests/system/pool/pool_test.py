@@ -305,6 +305,24 @@ class ThreeServers(unittest.TestCase):
             self.assertEqual(end(job), 0)
 
 
+class OpenServer(unittest.TestCase):
+    """A server that lets in others as well, with two GPUs at each of two NUMA nodes."""
+
+    def test_nobody_gets_a_whole_gpu_and_several_are_near_one_another(self):
+        pool = Pool(devices=4, server_options=("--admission", "open", "--warm-workers", "0"), server_changes={"TESSERA_EMULATOR_NUMA": "2"})
+        self.addCleanup(pool.stop)
+        done = pool.run("--", "true")
+        self.assertEqual(done.returncode, 81, done.stderr)
+        self.assertIn("ask for 0.99 at most (--gpu-share), or have the server started with --admission ticket", done.stderr)
+        jobs = [pool.job("--gpu-share", "0.9", "--", *SHELL)]
+        ready(self, jobs[0])
+        jobs.append(pool.job("--gpus", "2", "--gpu-share", "0.5", "--", *SHELL))
+        ready(self, jobs[1])
+        self.assertEqual(sorted(row["gpu"] for row in pool.grants().values()), [0, 2, 3])
+        for job in jobs:
+            self.assertEqual(end(job), 0)
+
+
 class ByTls(unittest.TestCase):
     """Placer, servers and jobs as on hosts of their own: everybody shows a certificate."""
 
