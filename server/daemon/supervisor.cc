@@ -419,6 +419,7 @@ void Supervisor::Reap() {
     const uint64_t session = found->second.process.session;
     const pid_t client_pid = found->second.client_pid;
     const uint64_t seconds = (MonotonicNs() - found->second.started_ns) / 1'000'000'000;
+    const bool told_to_end = found->second.told_to_end;
     workers_.erase(found);
     broker_.Left(session);
     shares_.RemoveSession(session);
@@ -426,6 +427,8 @@ void Supervisor::Reap() {
       LogInfo("session {} of pid {} closed after {} s", session, client_pid, seconds);
     } else if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == kExitClientGone) {
       LogInfo("session {} of pid {} ended after {} s: its program ended without closing it", session, client_pid, seconds);
+    } else if (told_to_end) {
+      LogInfo("session {} of pid {} ended after {} s, as it was told", session, client_pid, seconds);
     } else if (phase_ == Phase::kServing || (WIFSIGNALED(wait_status) && WTERMSIG(wait_status) != SIGTERM)) {
       LogWarning("session {} of pid {} ended after {} s: worker {} {}", session, client_pid, seconds, pid,
                  DescribeWaitStatus(wait_status));

@@ -95,6 +95,7 @@ class Supervisor {
     uint64_t begins_until_ns;  // from then on, or when it has begun, it is none of those that begin
     uint64_t kill_at_ns = kNoDeadline;
     uint64_t end_at_ns = kNoDeadline;   // somebody has asked for it
+    bool told_to_end = false;           // for that reason
     GateEnd end_why = GateEnd::kAsked;  // then
   };
   struct Silent {

@@ -53,6 +53,7 @@ void Supervisor::TendEnds() {
     // It tells its program why.
     worker.process.gate.SayEnd(worker.end_why);
     worker.end_at_ns = kNoDeadline;
+    worker.told_to_end = true;
     worker.kill_at_ns = now_ns + kCaughtWaitNs;
   }
 }

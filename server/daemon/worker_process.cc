@@ -134,7 +134,7 @@ int RunWorkerProcess(const Options& options) {
     CloseLine(line.get());
     if (why.ok()) _exit(kServiceOk);
     if (Channel::IsPeerGone(why)) {
-      LogInfo("session {}: its program ended without closing it", options.session);
+      LogInfo("session {}: its program ended without closing it: {}", options.session, why.message());
       _exit(kExitClientGone);
     }
     LogWarning("session {} failed: {}", options.session, why.message());

@@ -88,7 +88,7 @@ TEST_F(Startup, SaysThatNobodyListens) {
 }
 
 TEST_F(Startup, SaysThatAnAddressCannotBeUsed) {
-  EXPECT_THAT(Run("TESSERA_SERVER=tcp://gpu:1").err, testing::HasSubstr("tessera run --server tcp://gpu:1"));
+  EXPECT_THAT(Run("TESSERA_SERVER=tcp://gpu:1").err, testing::HasSubstr("the host gpu of tcp://gpu:1 is not known"));
   EXPECT_THAT(Run("TESSERA_SERVER=gpu").err, testing::HasSubstr("no known scheme"));
   EXPECT_EQ(Run("TESSERA_SERVER=gpu").out, kNoServer);
 }
