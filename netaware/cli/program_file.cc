@@ -30,7 +30,7 @@ int WhyNotStartable(const std::string& file) {
   return IsDirectory(file) ? EISDIR : 0;
 }
 
-std::string FindProgram(const std::string& name) {
+std::string FindProgram(const std::string& name, bool* startable) {
   if (name.find('/') != std::string::npos) return access(name.c_str(), F_OK) == 0 ? name : "";
   const char* variable = getenv("PATH");
   const std::string path = variable == nullptr ? "/bin:/usr/bin" : variable;
@@ -39,8 +39,13 @@ std::string FindProgram(const std::string& name) {
     const size_t end = std::min(path.find(':', start), path.size());
     const std::string directory = end == start ? "." : path.substr(start, end - start);
     const std::string file = directory + "/" + name;
-    if (access(file.c_str(), X_OK) == 0 && !IsDirectory(file)) return file;
-    if (found.empty() && access(file.c_str(), F_OK) == 0) found = file;
+    const bool may = access(file.c_str(), X_OK) == 0;
+    if (may && !IsDirectory(file)) {
+      if (startable != nullptr) *startable = true;
+      return file;
+    }
+    // Most directories of PATH have no such file: that costs one look.
+    if (found.empty() && (may || (errno == EACCES && access(file.c_str(), F_OK) == 0))) found = file;
     start = end + 1;
   }
   return found;

@@ -7,7 +7,8 @@ namespace tessera {
 
 // The file that execvp() would start for `name`, looked for in PATH when it has no slash, where a directory is passed by; empty
 // when there is none.
-std::string FindProgram(const std::string& name);
+// `*startable`: becomes true where it was found in PATH and WhyNotStartable() need not be asked.
+std::string FindProgram(const std::string& name, bool* startable = nullptr);
 
 // 0, or the errno with which such a file cannot be started: EISDIR, EACCES.
 int WhyNotStartable(const std::string& file);

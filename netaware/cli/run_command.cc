@@ -93,13 +93,15 @@ int RunCommand(const RunOptions& options) {
   const Result<InstallLayout> layout = InstallLayout::Find();
   if (!layout.ok()) return Refuse({kExitMissingLibrary, layout.status().message()});
   const std::string& name = options.command.front();
-  const std::string program = FindProgram(name);
-  if (program.empty()) {
+  const bool is_path = name.find('/') != std::string::npos;
+  bool startable = false;
+  const std::string program = is_path ? name : FindProgram(name, &startable);
+  const int wrong = program.empty() ? ENOENT : startable ? 0 : WhyNotStartable(program);
+  if (wrong == ENOENT || wrong == ENOTDIR) {
     return Refuse({kExitCommandNotFound, "the program " + name + " does not exist" +
-                                             (name.find('/') == std::string::npos ? " in the directories of PATH" : "") +
-                                             ": check its name, or install it"});
+                                             (is_path ? "" : " in the directories of PATH") + ": check its name, or install it"});
   }
-  if (const int error = WhyNotStartable(program); error != 0) return NotStarted(program, error);
+  if (wrong != 0) return NotStarted(program, wrong);
 
   std::string server = options.server;
   std::string names;
