@@ -102,8 +102,9 @@ ServerAddress ParseServerAddress(std::string_view address) {
   ServerAddress result;
   const size_t colon = address.find(':');
   const std::string_view scheme = colon == std::string_view::npos ? std::string_view() : address.substr(0, colon);
-  if (scheme == "unix") {
-    result.unix_path = address.substr(colon + 1);
+  const bool is_path = address.starts_with('/');
+  if (scheme == "unix" || is_path) {
+    result.unix_path = is_path ? address : address.substr(colon + 1);
     if (result.unix_path.empty()) {
       result.error = "TESSERA_SERVER=unix: names no socket; write unix:PATH with the path that tesserad prints";
     } else if (result.unix_path.size() >= sizeof(sockaddr_un::sun_path)) {

@@ -11,7 +11,7 @@
 namespace tessera {
 
 struct Config {
-  // TESSERA_SERVER: where the server listens, "unix:PATH"; several servers are separated by commas. Empty: not set.
+  // TESSERA_SERVER: where the server listens, "unix:PATH" or "/PATH"; several servers are separated by commas. Empty: not set.
   std::string server;
   // TESSERA_SERVER_NAMES: what the user calls these servers, where that is another address (behind an agent). Empty: as above.
   std::string server_names;
@@ -61,8 +61,8 @@ Config ReadConfig();
 // Parses an environment through `get` (as getenv: null when not set). Pure, for ReadConfig() and tests.
 Config ParseConfig(const char* (*get)(const char* name));
 
-// A server address taken apart: "unix:PATH", or of another host, which an agent has to go to (own_agent.h). `error` is one
-// sentence for the user when it cannot be used.
+// A server address taken apart: "unix:PATH", "/PATH", or of another host, which an agent has to go to (own_agent.h). `error` is
+// one sentence for the user when it cannot be used.
 struct ServerAddress {
   std::string unix_path;
   std::string other_host;  // as it was written

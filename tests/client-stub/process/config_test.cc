@@ -91,7 +91,9 @@ TEST(ServerAddress, IsAUnixPathOrAnotherHost) {
     EXPECT_EQ(ParseServerAddress(url).other_host, url);
     EXPECT_EQ(ParseServerAddress(url).unix_path + ParseServerAddress(url).error, "");
   }
-  EXPECT_THAT(ParseServerAddress("/run/t.sock").error, testing::HasSubstr("no known scheme"));
+  EXPECT_EQ(ParseServerAddress("/run/a:b.sock").unix_path, "/run/a:b.sock");
+  EXPECT_EQ(ParseServerAddress("/run/t.sock").error, "");
+  EXPECT_THAT(ParseServerAddress("t.sock").error, testing::HasSubstr("no known scheme"));
   EXPECT_THAT(ParseServerAddress("http:x").error, testing::HasSubstr("no known scheme"));
   EXPECT_THAT(ParseServerAddress("unix:").error, testing::HasSubstr("names no socket"));
   EXPECT_THAT(ParseServerAddress("unix:" + std::string(200, 'x')).error, testing::HasSubstr("200 bytes"));
