@@ -17,7 +17,7 @@ Status NoTrace(const std::string& name) {
 }
 
 Status CannotRead(const std::string& name, const std::string& why) {
-  return Status(StatusCode::kNotFound, name + " cannot be read: " + why + ": name the file that TESSERA_TRACE named");
+  return Status(StatusCode::kNotFound, name + " cannot be read: " + why + "; name the file that TESSERA_TRACE named");
 }
 
 }  // namespace
