@@ -106,6 +106,7 @@ Result<UcxMessage> UcxLink::AwaitHello(uint64_t deadline_ns, const std::function
 }
 
 Status PrepareUcx() { return LoadUcx().status(); }
+std::vector<std::string> UcxDirectories() { return UcxLibraryDirectories(); }
 
 Result<std::unique_ptr<Link>> ConnectUcx(const LinkAddress& address, bool insecure, uint64_t deadline_ns) {
   RETURN_IF_ERROR(PrepareUcx());

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "protocol/base/log.h"
-#include "protocol/link/ucx/ucx_link.h"
 
 namespace tessera {
 namespace {
@@ -101,7 +100,7 @@ Result<const UcxLibrary*> LoadUcx() {
   return &loaded.value();
 }
 
-std::vector<std::string> UcxDirectories() {
+std::vector<std::string> UcxLibraryDirectories() {
   Result<const UcxLibrary*> ucx = LoadUcx();
   if (!ucx.ok()) return {};
   std::vector<std::string> directories;

@@ -9,6 +9,9 @@
 
 #include <ucp/api/ucp.h>
 
+#include <string>
+#include <vector>
+
 #include "protocol/base/status.h"
 
 namespace tessera {
@@ -35,6 +38,9 @@ struct UcxLibrary {
 // it has threads. kNotFound with the package to install when there is none, kUnsupported when it is too old (before 1.12). It is
 // never unloaded. A process that was forked after LoadUcx(), but before UcxContext(), may use it.
 Result<const UcxLibrary*> LoadUcx();
+
+// As UcxDirectories() (ucx_link.h).
+std::vector<std::string> UcxLibraryDirectories();
 
 // What connections may go over. UCX listens on every device that it uses, so a link that is for this host alone must not use any
 // other than the loopback device.
