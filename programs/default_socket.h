@@ -19,11 +19,13 @@ enum class DefaultSocket { kServer, kPlacer };
 std::string HostSocketPath(DefaultSocket service);
 
 // The socket of this user's own service: root's is the host's, and so is anybody's with TESSERA_SOCKET_DIR; others have
-// $XDG_RUNTIME_DIR/tessera.sock and tessera-placer.sock there. Empty: this user has no such directory.
+// $XDG_RUNTIME_DIR/tessera.sock and tessera-placer.sock there, and where that is not set /tmp/tessera-UID instead of it.
+// Empty: somebody else has made that.
 std::string UserSocketPath(DefaultSocket service);
 
 // Makes the directory of `path`, a UserSocketPath(), where there is none: the host's is for everybody to enter, another one for
-// this user alone. The host's gets `group`, also when it was there and is this user's. An error names the directory.
+// this user alone, and has to be this user's. The host's gets `group`, also when it was there and is this user's. An error names the
+// directory.
 Status MakeSocketDirectory(const std::string& path, std::optional<gid_t> group);
 
 }  // namespace tessera

@@ -47,7 +47,9 @@ std::string TakeListen(const std::vector<std::string>& listen, PlacerOptions* op
   }
   if (!listen.empty()) return "";
   options->unix_paths.push_back(UserSocketPath(DefaultSocket::kPlacer));
-  return options->unix_paths[0].empty() ? "there is no XDG_RUNTIME_DIR for the socket: say where with --listen unix:PATH" : "";
+  return options->unix_paths[0].empty() ? "there is no XDG_RUNTIME_DIR for the socket, and this user's directory in /tmp is "
+                                          "another's: say where with --listen unix:PATH"
+                                        : "";
 }
 
 }  // namespace

@@ -99,7 +99,9 @@ std::string TakeListen(const std::vector<std::string>& listen, Options* options)
     if (!seen.insert(url).second) return "--listen names " + Printable(url) + " twice: leave one of them out";
   }
   if (options->listen_path.empty()) options->listen_path = UserSocketPath(DefaultSocket::kServer);
-  return options->listen_path.empty() ? "there is no XDG_RUNTIME_DIR for the socket: say where with --listen unix:PATH" : "";
+  return options->listen_path.empty() ? "there is no XDG_RUNTIME_DIR for the socket, and this user's directory in /tmp is "
+                                        "another's: say where with --listen unix:PATH"
+                                      : "";
 }
 
 // Takes the values of --control apart. Empty, or a sentence for the user.

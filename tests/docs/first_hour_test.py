@@ -67,6 +67,9 @@ class TwoHosts(Page):
             words += ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
         return [*words, "bash", "-c", line]
 
+    def is_root(self):
+        return self.user == 0
+
     def environment(self):
         env = super().environment()
         env["PATH"] = f"{PREFIX}/bin:/usr/bin:/bin:/usr/sbin:/sbin"

@@ -48,11 +48,16 @@ class Page:
             process.wait(20)
         shutil.rmtree(self.home, ignore_errors=True)
 
+    def is_root(self):
+        return os.geteuid() == 0
+
     def environment(self):
         path = os.path.join(product.BUILD, "bin") + ":" + os.environ["PATH"]
         # Where an ordinary user has them; root, whom a test may be, would look in /etc.
         keys = {f"TESSERA_{word.upper()}": f"{self.home}/.config/tessera/{word}.pem" for word in ("certificate", "key", "authority")}
-        return product.environment(HOME=self.home, PATH=path, XDG_RUNTIME_DIR=f"{self.home}/run", XDG_CONFIG_HOME=None,
+        # Root's place is the machine's.
+        sockets = f"{self.home}/run" if self.is_root() else None
+        return product.environment(HOME=self.home, PATH=path, TESSERA_SOCKET_DIR=sockets, XDG_RUNTIME_DIR=f"{self.home}/run", XDG_CONFIG_HOME=None,
                                    XDG_STATE_HOME=None, TESSERA_PLACER=None, **keys)
 
     def shell(self, line, serves):

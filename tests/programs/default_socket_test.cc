@@ -38,6 +38,24 @@ TEST_F(DefaultSocketTest, TheHostsIsRoots) {
   EXPECT_EQ(UserSocketPath(DefaultSocket::kPlacer), is_root ? "/run/tessera/placer.sock" : "/run/user/1000/tessera-placer.sock");
 }
 
+TEST_F(DefaultSocketTest, WithoutADirectoryForSocketsAUserHasOneInTmp) {
+  if (geteuid() == 0) GTEST_SKIP() << "root's is the host's";
+  unsetenv("XDG_RUNTIME_DIR");
+  EXPECT_EQ(UserSocketPath(DefaultSocket::kServer), "/tmp/tessera-" + std::to_string(geteuid()) + "/tessera.sock");
+}
+
+TEST_F(DefaultSocketTest, ADirectoryOfOthersIsNotUsed) {
+  ASSERT_EQ(mkdir(place_.c_str(), 0700), 0);
+  ASSERT_EQ(chmod(place_.c_str(), 0777), 0);
+  EXPECT_NE(MakeSocketDirectory(place_ + "/tessera.sock", std::nullopt).message().find("others may write to it"),
+            std::string::npos);
+  if (geteuid() == 0) {
+    ASSERT_EQ(chmod(place_.c_str(), 0700), 0);
+    ASSERT_EQ(chown(place_.c_str(), 71010, 71010), 0);
+    EXPECT_NE(MakeSocketDirectory(place_ + "/tessera.sock", std::nullopt).message().find("another user's"), std::string::npos);
+  }
+}
+
 TEST_F(DefaultSocketTest, AnotherDirectoryIsEverybodys) {
   setenv("TESSERA_SOCKET_DIR", "/elsewhere", 1);
   EXPECT_EQ(HostSocketPath(DefaultSocket::kServer), "/elsewhere/tessera.sock");

@@ -83,9 +83,12 @@ class Services(TableTest):
     def test_no_default_socket(self):
         self.ends(DAEMON, 4, "cannot make the directory /nonexistent/sockets for the socket", "--driver", "emulator")
         if reachable_by_nobody():
+            others = f"/tmp/tessera-{NOBODY}"  # root's
+            os.mkdir(others)
+            self.addCleanup(os.rmdir, others)
             done = subprocess.run([DAEMON], capture_output=True, text=True, timeout=60, env=environment(TESSERA_SOCKET_DIR=None, XDG_RUNTIME_DIR=None),
                                   user=NOBODY, group=NOBODY, extra_groups=[])
-            self.check(done, 2, "no XDG_RUNTIME_DIR for the socket: say where with --listen unix:PATH", "tesserad: ")
+            self.check(done, 2, "no XDG_RUNTIME_DIR for the socket, and .* in /tmp is another's: say where with --listen unix:PATH", "tesserad: ")
 
     @row("tesserad: a file of settings with an unknown key, a value that the option does not take, cut off, or that everybody may change")
     def test_settings(self):
