@@ -8,6 +8,7 @@
 #include "protocol/base/printable.h"
 #include "protocol/channel/channel.h"
 #include "protocol/channel/unix_socket.h"
+#include "protocol/wire/holder.h"
 #include "server/daemon/supervisor.h"
 
 namespace tessera {
@@ -24,8 +25,9 @@ void Supervisor::EndAsked(int connection, const ServerQuery& query) {
   const Caller asker = WhoIs(connection, query.holder);
   const auto found =
       std::ranges::find_if(workers_, [&](const auto& each) { return each.second.process.session == query.session; });
-  // Who asks for another's is told what he would be told if there were none.
-  if (found == workers_.end() || !Sees(asker, found->second.caller.holder)) {
+  // Who asks for another's is told what he would be told if there were none. Who has proved nothing may be anybody, and has none.
+  const bool may = found != workers_.end() && asker.holder != kAnonymousHolder && Sees(asker, found->second.caller.holder);
+  if (!may) {
     return Refuse(connection,
                   Status(StatusCode::kInvalidArgument,
                          fmt::format("there is no session {} of yours: it has ended, or is another's ('tessera top' shows yours)",

@@ -239,6 +239,10 @@ class OverNetworks(unittest.TestCase):
         self.addCleanup(end, *clients)
         told = look(url)
         self.assertEqual([(name, host) for _, host, name in shown(told)], [("anonymous", "127.0.0.1")])
+        # He ends no session, for it may be somebody else's.
+        done = subprocess.run([TESSERA, "sessions", "end", str(told["session_list"][0]["session"]), "--server", url], capture_output=True, text=True,
+                              timeout=60, env=environment())
+        self.assertEqual(done.returncode, 81, done.stderr)
         self.assertEqual(told["other_sessions"], 1)
 
 
