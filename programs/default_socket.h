@@ -24,8 +24,8 @@ std::string HostSocketPath(DefaultSocket service);
 std::string UserSocketPath(DefaultSocket service);
 
 // Makes the directory of `path`, a UserSocketPath(), where there is none: the host's is for everybody to enter, another one for
-// this user alone, and has to be this user's. The host's gets `group`, also when it was there and is this user's. An error names the
-// directory.
+// this user alone, and has to be this user's. The host's gets `group`, also when it was there and is this user's. An error names
+// the directory.
 Status MakeSocketDirectory(const std::string& path, std::optional<gid_t> group);
 
 }  // namespace tessera
