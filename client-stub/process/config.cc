@@ -12,6 +12,10 @@
 namespace tessera {
 namespace {
 
+// Whom an agent shows to be at tls://, and how.
+constexpr const char* kAgentVariables[] = {"TESSERA_CERTIFICATE", "TESSERA_KEY",     "TESSERA_AUTHORITY",
+                                           "TESSERA_TLS_RECORDS", "XDG_CONFIG_HOME", "HOME"};
+
 // Variables that libcuda.so.1 itself reads (CUDA C Programming Guide, "CUDA Environment Variables").
 // CUDA_VISIBLE_DEVICES travels by itself; those that name files or tools of the client's machine (core dumps,
 // injection, MPS pipes) do not.
@@ -88,6 +92,7 @@ Config ParseConfig(const char* (*get)(const char* name)) {
   const char* cache_bytes_max = get("CUDA_CACHE_MAXSIZE");
   config.compile_cache_bytes_max =
       cache_bytes_max != nullptr ? std::strtoull(cache_bytes_max, nullptr, 10) : CompileCache::kDefaultBytesMax;
+  for (const char* name : kAgentVariables) config.agent_settings += OrEmpty(get(name)) + "\n";
   for (const char* name : kForwardedVariables) {
     if (const char* value = get(name)) config.forwarded_environment.push_back(std::string(name) + "=" + value);
   }

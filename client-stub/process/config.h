@@ -23,6 +23,9 @@ struct Config {
   std::string tickets;
   // XDG_RUNTIME_DIR: where sockets of this user's processes belong. Empty: not set.
   std::string runtime_directory;
+  // What an agent that the library starts is set with (kAgentVariables), a line each: processes that differ in it need agents of
+  // their own.
+  std::string agent_settings;
   // TESSERA_WAIT_MS: how long a session waits for a place at a server that is full, in milliseconds. Not set, or no number: as
   // long as the server has it (tesserad --start-wait).
   uint32_t wait_ms = UINT32_MAX;

@@ -75,12 +75,13 @@ std::string HashOf(std::string_view text) {
   return words.data();
 }
 
-// A directory that this user alone can enter, the same for all processes of `owner` that want an agent to `url`.
+// A directory that this user alone can enter, the same for all processes of `owner` that want an agent to `url` and show the same
+// keys: an agent speaks for whoever started it.
 std::string DirectoryFor(const std::string& url, pid_t owner) {
   const std::string& runtime = GetConfig().runtime_directory;
   const std::string parent = !runtime.empty() && access(runtime.c_str(), W_OK) == 0 ? runtime : "/tmp";
   return parent + "/tessera-" + std::to_string(geteuid()) + "-" +
-         HashOf(url + " " + std::to_string(owner) + " " + StatField(owner, 22));
+         HashOf(url + " " + std::to_string(owner) + " " + StatField(owner, 22) + "\n" + GetConfig().agent_settings);
 }
 
 // Opened and locked; invalid with `*why`.

@@ -1,9 +1,9 @@
 // An agent that the library starts itself, where TESSERA_SERVER names another host and nobody has started one: a program in a
 // container needs the variable and the library, no `tessera run`.
 //
-// All processes of a program share it: it is found by the outermost of their ancestors that has the same TESSERA_SERVER in its
-// environment, and ends with that one. The program sees nothing of it: it is no child of the program's, no signal tells of it,
-// and it has none of the program's descriptors.
+// All processes of a program that show the same keys share it: it is found by the outermost of their ancestors that has the same
+// TESSERA_SERVER in its environment, and ends with that one. The program sees nothing of it: it is no child of the program's, no
+// signal tells of it, and it has none of the program's descriptors.
 #pragma once
 
 #include <sys/types.h>

@@ -5,13 +5,14 @@ usage: own_agent_test.py BUILD_DIRECTORY
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
 
-from product import CLIENT, Gateway, Server, children, environment, program, wait_for, words_of
+from product import CLIENT, Gateway, Keys, Server, children, environment, program, wait_for, words_of
 
 CHILDREN = """
 import ctypes, os, signal
@@ -71,6 +72,15 @@ class OwnAgent(unittest.TestCase):
             tree.communicate("\n", timeout=20)
         os.close(reader)
         self.check_nothing_is_left()
+
+    def test_who_shows_other_keys_has_an_agent_of_its_own(self):
+        keys = Keys()
+        gateway = Gateway(self.server.path, *keys.options("server", "localhost,127.0.0.1"), listen="tls://127.0.0.1:0")
+        self.addCleanup(gateway.stop)
+        settings = [" ".join(f"{name}={value}" for name, value in keys.environment("client", name).items()) for name in ("alice", "bob")]
+        done = self.run_alone("bash", "-c", "; ".join(f"{words} {program('count')}" for words in settings), url=gateway.url)
+        self.assertEqual((done.stdout, done.stderr), ("1\n1\n", ""))
+        self.assertEqual(re.findall("a session of ([a-z]+) .*begun", gateway.words()), ["alice", "bob"])
 
     def test_the_program_has_no_child_and_hears_of_none(self):
         done = self.run_alone(sys.executable, "-c", CHILDREN)

@@ -3,12 +3,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <map>
 #include <string>
 
 #include "client-stub/process/compile_cache.h"
+#include "client-stub/process/own_agent.h"
 #include "client-stub/process/ticket_file.h"
 
 namespace tessera {
@@ -82,6 +84,10 @@ TEST(Config, ForwardsWhatTheDriverReads) {
   EXPECT_TRUE(config.eager_module_loading);
   EXPECT_THAT(config.forwarded_environment,
               testing::UnorderedElementsAre("CUDA_MODULE_LOADING=EAGER", "CUDA_DEVICE_MAX_CONNECTIONS=1", "CUDA_CACHE_PATH=/c"));
+}
+
+TEST(OwnAgent, IsForTheProcessItselfWhereNoAncestorHasTheVariable) {
+  EXPECT_EQ(OutermostWith(getpid(), "TESSERA_SERVER=tls://nowhere.invalid:1"), getpid());
 }
 
 TEST(ServerAddress, IsAUnixPathOrAnotherHost) {
