@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include <charconv>
+#include <chrono>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -60,6 +61,7 @@ bool RpcConnections::Take(grpc::Server& server, UniqueFd socket, const std::stri
     return false;
   }
   connections_[socket.get()] = {*inode, holder, by_tls, std::move(shown)};
+  taken_.notify_all();
   grpc::AddInsecureChannelFromFd(&server, socket.release());
   return true;
 }
@@ -72,6 +74,13 @@ bool RpcConnections::empty() {
   MutexLock lock(mutex_);
   ForgetClosed();
   return connections_.empty();
+}
+
+void RpcConnections::AwaitOne(int timeout_ms) {
+  MutexLock lock(mutex_);
+  ForgetClosed();
+  // Its end is not waited for: a connection that was taken meanwhile may have ended again.
+  if (connections_.empty()) taken_.wait_for(mutex_, std::chrono::milliseconds(timeout_ms));
 }
 
 RpcConnections::Ended RpcConnections::EndGreedy() {

@@ -55,6 +55,8 @@ class RpcConnections {
   };
   Ended EndGreedy() EXCLUDES(mutex_);
   bool empty() EXCLUDES(mutex_);
+  // Returns when there is one, after `timeout_ms` at the latest.
+  void AwaitOne(int timeout_ms) EXCLUDES(mutex_);
   // Whose call that is; `peer` is its context's peer(), as "fd:N". Empty: it cannot be told.
   std::string HolderOf(const std::string& peer) EXCLUDES(mutex_);
   // By which certificate. Nothing: by none.
@@ -74,6 +76,7 @@ class RpcConnections {
 
   const Bounds bounds_{};
   Mutex mutex_;
+  ConditionVariable taken_;
   std::map<int, Connection> connections_ GUARDED_BY(mutex_);  // by descriptors, which others may have by now: their inodes tell
 };
 

@@ -56,7 +56,9 @@ void RpcMemory::Run() {
     }
     const bool grows = is_much || now > last + kMuchBytes;
     last = now;
-    poll(nullptr, 0, grows ? kShortPauseMs : connections_.empty() && !is_to_trim ? 10 * kPauseMs : kPauseMs);
+    // Whoever connects may begin a flood at once.
+    if (!grows && !is_to_trim) connections_.AwaitOne(kLongPauseMs);
+    poll(nullptr, 0, grows ? kShortPauseMs : kPauseMs);
   }
 }
 

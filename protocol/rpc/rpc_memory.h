@@ -26,8 +26,9 @@ class RpcMemory {
     // Bytes that the process keeps by now for reasons other than calls, at most. In the thread of Run(); empty: none.
     std::function<size_t()> others = {};
   };
-  static constexpr int kPauseMs = 100;      // between two looks while there are connections,
-  static constexpr int kShortPauseMs = 10;  // and where much more was there at the last one
+  static constexpr int kLongPauseMs = 1000;  // between two looks while nobody is connected,
+  static constexpr int kPauseMs = 100;       // while somebody is,
+  static constexpr int kShortPauseMs = 10;   // and where much more was there at the last one
   static constexpr size_t kMuchBytes = size_t{2} << 20;
 
   // `what`: for the log.
