@@ -51,6 +51,8 @@ class Gate {
   static constexpr uint64_t kAskShare = 64;
   // What a launch takes before the GPU has it, at most.
   static constexpr uint64_t kLaunchNs = 10'000;
+  // What it takes to ask the driver about all streams, at most.
+  static constexpr uint64_t kLookNs = 10'000;
   // How often a wait looks whether the session has ended: that asks the kernel, and a wait may look around every 20 µs.
   static constexpr uint64_t kStopGapNs = 10'000'000;
   // More work for a stream that waits for the client waits as well, and wants no token, which it could not use now. What the

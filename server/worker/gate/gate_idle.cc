@@ -33,8 +33,9 @@ bool Gate::AskIdle(uint64_t now_ns, bool wakes) {
     }
   }
   const auto tell = [&] {
-    // It may have taken long to ask, on a busy machine, and the work has ended meanwhile.
-    const uint64_t idle_ns = MonotonicNs();
+    // The driver had done everything when it was asked. A long question is billed but for kLookNs: on a busy machine it may have
+    // taken long to ask, and the work has ended meanwhile.
+    const uint64_t idle_ns = std::max(now_ns, MonotonicNs() - kLookNs);
     for (const std::unique_ptr<Lane>& lane : lanes_) {
       if (lane == nullptr) continue;
       if (found == IdleWatch::Found::kIdle) lane->queue.Reset();

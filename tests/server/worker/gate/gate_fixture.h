@@ -26,6 +26,7 @@ inline const CUstream kCaptured = reinterpret_cast<CUstream>(0x200);
 // A device whose streams are busy as long as the test says.
 inline std::atomic<bool> g_busy{false};
 inline std::atomic<int> g_questions{0};
+inline std::atomic<int> g_question_us{0};  // how long each takes
 inline std::atomic<int> g_destroyed{0};
 
 inline DriverTable MakeGateDriver() {
@@ -48,6 +49,7 @@ inline DriverTable MakeGateDriver() {
   table.cuStreamQuery = [](CUstream stream) {
     EXPECT_NE(stream, kCaptured) << "a question ends a capture";
     ++g_questions;
+    if (g_question_us > 0) usleep(static_cast<useconds_t>(g_question_us));
     return g_busy ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
   };
   table.cuStreamDestroy_v2 = [](CUstream) {
@@ -62,6 +64,7 @@ class GateTest : public testing::Test {
   GateTest() : driver_(MakeGateDriver()), contexts_(driver_), event_(eventfd(0, EFD_NONBLOCK)) {
     g_busy = false;
     g_questions = 0;
+    g_question_us = 0;
     g_destroyed = 0;
     page_.row_count = 1;
     std::memset(page_.rows[0].uuid, kOneGpuUuid, sizeof(page_.rows[0].uuid));

@@ -188,6 +188,20 @@ TEST_F(GateTest, WhatALaunchTakesBeforeAnIdleGpuHasItIsNotBilled) {
   EXPECT_EQ(row().busy_since_ns, other_ns);
 }
 
+TEST_F(GateTest, WhatItTakesToAskAboutTheEndIsNotBilled) {
+  OpenFor(1000 * kMs);
+  gate_->Rest();
+  Work(1);
+  gate_->SawEnd();
+  g_question_us = 3000;
+  const uint64_t asks_ns = MonotonicNs();
+  gate_->Rest();
+  const uint64_t asked_ns = MonotonicNs();
+  const ReportPage::Span& span = row().spans[(row().span_count - 1) % ReportPage::kSpans];
+  EXPECT_LE(span.end_ns, asked_ns - Gate::kLookNs);
+  EXPECT_GE(span.end_ns, asks_ns + 3 * kMs - Gate::kLookNs);  // work may have gone on while a long question was asked
+}
+
 TEST_F(GateTest, AnEndThatIsSeenIsToldAtOnce) {
   OpenFor(1000 * kMs);
   g_busy = true;
