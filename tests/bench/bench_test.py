@@ -220,6 +220,11 @@ class Scripts(unittest.TestCase):
         self.assertEqual({way: {number: len(row) for number, row in rows.items()} for way, rows in figures["milliseconds"].items()},
                          {"channel": {"1": 2, "2": 4}})
 
+    def test_starts_of_two_builds(self):
+        table, figures = self.measure("compare_starts", BUILD, "--pairs", "1", "--starts", "1")
+        self.assertIn("not decided 1 pairs, 20 are needed", table)
+        self.assertEqual({link: (len(row["ms"]), len(row["ms_same"])) for link, row in figures["links"].items()}, {"channel": (1, 1), "tcp": (1, 1)})
+
     def test_pictures_are_those_of_the_example(self):
         done = script("plot", EXAMPLE, "--rows", EXAMPLE_ROWS, "-o", self.directory.name)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -276,7 +281,7 @@ class Scripts(unittest.TestCase):
         self.assertEqual(found["channel", "copies of registered memory from 1 MiB"], "reached")
 
     def test_what_they_do_not_understand(self):
-        for name in ("run", "start", "short", "usage", "sweep", "suites", "targets"):
+        for name in ("run", "start", "compare_starts", "short", "usage", "sweep", "suites", "targets"):
             done = script(name)
             self.assertEqual(done.returncode, 2, name)
             self.assertIn(f"usage: {name} ", done.stdout)
