@@ -13,6 +13,7 @@ from ways import product
 
 PROGRAMS = pathlib.Path(__file__).resolve().parent / "frameworks"
 STEPS_S = 3
+FAULTS = ("none", "trap", "address", "endless", "kill")
 TURNS = "ABBAABBA"  # with a vGPU, without a broker
 
 
@@ -70,7 +71,7 @@ def beside_fault(machine, fault, server):
 
 def gemms_cell(machine):
     usual_ms = None
-    for fault in "none", "trap", "address", "endless", "kill":
+    for fault in machine.faults:
         native_well, _, native_ms = beside_fault(machine, fault, None)
         server = machine.serve([spec(name, 0.25) for name in "abcd"], "--default", "none", "--overrun-after", "1")
         well, products, pause_ms = beside_fault(machine, fault, server)
