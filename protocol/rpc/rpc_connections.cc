@@ -61,7 +61,8 @@ bool RpcConnections::Take(grpc::Server& server, UniqueFd socket, const std::stri
     return false;
   }
   connections_[socket.get()] = {*inode, holder, by_tls, std::move(shown)};
-  taken_.notify_all();
+  ++taken_;
+  took_.notify_all();
   grpc::AddInsecureChannelFromFd(&server, socket.release());
   return true;
 }
@@ -76,11 +77,10 @@ bool RpcConnections::empty() {
   return connections_.empty();
 }
 
-void RpcConnections::AwaitOne(int timeout_ms) {
+uint64_t RpcConnections::AwaitMore(uint64_t taken, int timeout_ms) {
   MutexLock lock(mutex_);
-  ForgetClosed();
-  // Its end is not waited for: a connection that was taken meanwhile may have ended again.
-  if (connections_.empty()) taken_.wait_for(mutex_, std::chrono::milliseconds(timeout_ms));
+  took_.wait_for(mutex_, std::chrono::milliseconds(timeout_ms), [&]() REQUIRES(mutex_) { return taken_ > taken; });
+  return taken_;
 }
 
 RpcConnections::Ended RpcConnections::EndGreedy() {

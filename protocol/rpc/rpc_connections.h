@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
@@ -55,8 +56,8 @@ class RpcConnections {
   };
   Ended EndGreedy() EXCLUDES(mutex_);
   bool empty() EXCLUDES(mutex_);
-  // Returns when there is one, after `timeout_ms` at the latest.
-  void AwaitOne(int timeout_ms) EXCLUDES(mutex_);
+  // How many have been taken: once these are more than `taken`, after `timeout_ms` at the latest.
+  uint64_t AwaitMore(uint64_t taken, int timeout_ms) EXCLUDES(mutex_);
   // Whose call that is; `peer` is its context's peer(), as "fd:N". Empty: it cannot be told.
   std::string HolderOf(const std::string& peer) EXCLUDES(mutex_);
   // By which certificate. Nothing: by none.
@@ -76,7 +77,8 @@ class RpcConnections {
 
   const Bounds bounds_{};
   Mutex mutex_;
-  ConditionVariable taken_;
+  ConditionVariable took_;
+  uint64_t taken_ GUARDED_BY(mutex_) = 0;
   std::map<int, Connection> connections_ GUARDED_BY(mutex_);  // by descriptors, which others may have by now: their inodes tell
 };
 

@@ -28,7 +28,7 @@ std::string ListOf(const std::set<std::string>& words) {
 void RpcMemory::Run() {
   MemoryBound bound(AllocatedBytes());
   size_t last = bound.own_bytes();
-  uint64_t warn_at_ns = 0;
+  uint64_t warn_at_ns = 0, taken = 0;
   bool is_to_trim = false;
   for (;;) {
     const size_t now = AllocatedBytes();
@@ -57,8 +57,8 @@ void RpcMemory::Run() {
     const bool grows = is_much || now > last + kMuchBytes;
     last = now;
     // Whoever connects may begin a flood at once.
-    if (!grows && !is_to_trim) connections_.AwaitOne(kLongPauseMs);
-    poll(nullptr, 0, grows ? kShortPauseMs : kPauseMs);
+    if (!grows) taken = connections_.AwaitMore(taken, connections_.empty() && !is_to_trim ? kLongPauseMs : kPauseMs);
+    poll(nullptr, 0, kShortPauseMs);
   }
 }
 

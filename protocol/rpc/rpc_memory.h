@@ -28,7 +28,7 @@ class RpcMemory {
   };
   static constexpr int kLongPauseMs = 1000;  // between two looks while nobody is connected,
   static constexpr int kPauseMs = 100;       // while somebody is,
-  static constexpr int kShortPauseMs = 10;   // and where much more was there at the last one
+  static constexpr int kShortPauseMs = 10;   // and once somebody connects, or where much more was there at the last one
   static constexpr size_t kMuchBytes = size_t{2} << 20;
 
   // `what`: for the log.
