@@ -40,7 +40,7 @@ class Machine:
                               [product.TESSERA, "run", "-q", "--driver", "emulator", "--", self.tenant_path, "--calibrate"],
                               capture_output=True, text=True, check=True)
         self.per_us = float(done.stdout)
-        self.logs = 0
+        self.logs = self.servers = 0
 
     def iterations(self, us):
         return str(max(1, int(us * self.per_us)))
@@ -58,11 +58,18 @@ class Machine:
         self.file = tempfile.NamedTemporaryFile("w", suffix=".toml", delete=False)
         self.write(specs)
         driver = "cuda" if ways.GPU else "emulator"
-        self.trace = self.out / "broker.trace"
-        server = product.Server("--vgpus", self.file.name, "--record", str(self.trace), *options, driver=driver, log=log)
+        self.servers += 1
+        self.record = self.out / f"broker-{self.servers}.trace"
+        server = product.Server("--vgpus", self.file.name, "--record", str(self.record), *options, driver=driver, log=log)
         if not server.ready:
             sys.exit("tesserad did not start: " + server.words())
         return server
+
+    @property
+    def trace(self):
+        """What the last server's broker has written down of the first GPU: of several, each has a file."""
+        of_first = self.record.with_name(self.record.name + ".0")
+        return of_first if of_first.exists() else self.record
 
     def hand_overs(self):
         """Of the last server's broker: times from the end of one tenant's work to the begin of another's that waited, in us."""
