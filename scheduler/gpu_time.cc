@@ -114,6 +114,8 @@ void GpuTime::BusyEnded(SessionId session, int64_t at_ns) {
   from.overran_ns = 0;
   from.queued_until_ns = 0;
   --vgpu.working;
+  // Within its grace it has the token still.
+  if (holder_ == from.vgpu && !vgpu.busy()) vgpu.WorkedUntil(at_ns, token_until_ns_);
   ledger_.BusyEnded(from.vgpu, at_ns);
   vgpu.Changed(was_active, at_ns, ledger_.BilledNs(from.vgpu));
 }

@@ -26,10 +26,12 @@ void VgpuState::Changed(bool was_active, int64_t at_ns, int64_t billed_ns) {
   }
   if (!busy() && overran_since_ns >= 0) {
     bucket.Overran(at_ns - overran_since_ns);
-    overran_ns = std::max(overran_ns, at_ns - overran_since_ns);
+    WorkedUntil(at_ns, overran_since_ns);
     overran_since_ns = -1;
   }
 }
+
+void VgpuState::WorkedUntil(int64_t at_ns, int64_t token_end_ns) { overran_ns = std::max(overran_ns, at_ns - token_end_ns); }
 
 void VgpuState::TokenEnded(int64_t at_ns, int64_t billed_ns) {
   if (active()) burst.TokenUsedUp(billed_ns);

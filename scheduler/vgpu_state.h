@@ -33,6 +33,8 @@ struct VgpuState {
   bool active() const { return wants() || busy(); }
   // After `wanting` or `working` has changed. `was_active`: before. `billed_ns`: TokenLedger::BilledNs.
   void Changed(bool was_active, int64_t at_ns, int64_t billed_ns);
+  // The driver has done all its work at `at_ns`, and its token was, or is, until `token_end_ns`.
+  void WorkedUntil(int64_t at_ns, int64_t token_end_ns);
   // Its token is over: by itself, or taken back.
   void TokenEnded(int64_t at_ns, int64_t billed_ns);
 

@@ -203,6 +203,21 @@ TEST_F(GpuTimeTest, WhoOverrunsStopsNobodyAfterTheGraceAndIsBilled) {
   }
 }
 
+TEST_F(GpuTimeTest, WhoOverrunsWithinItsGraceHasOverrun) {
+  BeginMetered({kHalf, kOther});
+  Wants(0, 0);
+  Wants(1, 0);
+  Decide(0);
+  const int64_t end_ns = gates_[0].open_until_ns;
+  Runs(0, 0);
+  Wants(0, end_ns);
+  Decide(end_ns);
+  time_->BusyEnded(0, end_ns + kMs);
+  Decide(end_ns + kMs);
+  EXPECT_TRUE(IsOpen(1, end_ns + kMs));
+  EXPECT_GE(time_->state(0).overran_ns, kMs / 2);
+}
+
 TEST_F(GpuTimeTest, AProtectedOneTakesTheTokenOnArrival) {
   BeginMetered({kHalf, kProtected});
   Wants(0, 0);

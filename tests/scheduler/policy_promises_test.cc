@@ -170,7 +170,8 @@ TEST(FairPromiseTest, TokensAreLongWhereThatHarmsNobody) {
   const std::string one = "a request=0.1 kernel=200us\n", other = "b request=0.1 kernel=200us\n";
   EXPECT_NEAR(WaitMs(one + other), 14, 0.5);
   EXPECT_NEAR(WaitMs(one + "b request=0.1 kernel=200us priority=protected\n"), 3 * 10, 0.5);
-  EXPECT_NEAR(WaitMs(one + "b request=0.1 kernel=4ms\n"), 12, 0.5);  // three kernels
+  EXPECT_NEAR(WaitMs(one + "b request=0.1 kernel=4ms\n"), 12, 0.5);       // three kernels
+  EXPECT_NEAR(WaitMs(one + "b request=0.1 kernel=5200us\n"), 10.4, 0.5);  // two, though the third would end within its grace
   std::string eight = one;
   for (const char name : std::string("bcdefgh")) eight += std::string(1, name) + " request=0.1 kernel=200us\n";
   EXPECT_NEAR(WaitMs(eight), 7 * 10, 2);

@@ -164,8 +164,9 @@ void Gate::Sleep(Lane& lane, Verdict verdict, uint32_t changes, uint64_t now_ns)
     const auto due = [&] { return changed() || MonotonicNs() >= now_ns + kAskMinNs / 2; };
     if (sleep_ns == kAskMinNs && AdaptiveSpin::LongNsMax() > AdaptiveSpin::kNsMax && end_spin_.Spin(due)) return;
   }
-  // What is believed to be queued may have run already, or there is room before all of it has.
-  sleep_ns = std::min(sleep_ns, verdict == Verdict::kAwaitToken ? kSleepNs : kAskMaxNs);
+  // What is believed to be queued may have run already, or there is room before all of it has. An end that is seen late is
+  // learned as long work, which is looked at late again.
+  sleep_ns = std::min(sleep_ns, verdict == Verdict::kAwaitToken && !busy() ? kSleepNs : kAskMaxNs);
   // Its slot begins without a word.
   if (verdict == Verdict::kAwaitToken && BrokerIsSilent(now_ns)) sleep_ns = std::min(sleep_ns, kAskMaxNs);
   // Whoever answers for the client wakes it; one wake-up in a million comes before it sleeps.

@@ -216,6 +216,35 @@ TEST_F(GateTest, AnEndThatIsSeenIsToldAtOnce) {
   EXPECT_FALSE(gate_->HasNews());
 }
 
+TEST_F(GateTest, AnEndThatComesBeforeItIsExpectedIsSeenWhileWorkWaits) {
+  OpenFor(10'000 * kMs);
+  gate_->Rest();
+  g_busy = true;
+  Work(1);
+  usleep(40'000);
+  g_busy = false;
+  gate_->Rest();  // such work takes 40 ms, it learns
+  int late = 0;
+  for (int i = 0; i < 3; ++i) {
+    g_busy = true;
+    Work(1);
+    Close();
+    std::thread broker([&] {
+      while (row().wants_since_ns == 0) usleep(100);
+      g_busy = false;
+      const uint64_t end_ns = MonotonicNs();
+      while (row().busy_since_ns != 0) usleep(100);
+      if (MonotonicNs() > end_ns + 5 * kMs) ++late;
+      OpenFor(10'000 * kMs);
+    });
+    Work(1);
+    broker.join();
+    g_busy = false;
+    gate_->Rest();
+  }
+  EXPECT_LT(late, 3);
+}
+
 TEST_F(GateTest, WorkThatHasWaitedIsNotTakenForDone) {
   Close();
   std::thread broker([&] {
