@@ -12,6 +12,7 @@ import unittest
 
 HEAVY = re.compile(r"lib(grpc|gpr|protobuf|absl|upb|sqlite3|prometheus)\b.*|lib(grpc|absl|address_sorting).*")
 WITHOUT = ("bin/tessera", "bin/tesserad", "bin/tessera-agent", "bin/tessera-gateway", "lib/client/libcuda.so.1")
+OWN_CXX = ("bin/tessera", "bin/tessera-agent", "lib/client/libcuda.so.1")  # they start with each program
 WITH = ("bin/tessera-broker", "bin/tessera-admin", "bin/tessera-lease", "bin/tessera-node", "bin/tessera-placer")
 build = None
 
@@ -27,6 +28,10 @@ class NeededLibraries(unittest.TestCase):
             libraries = needed(name)
             self.assertTrue(libraries, name)
             self.assertEqual([library for library in libraries if HEAVY.fullmatch(library)], [], name)
+
+    def test_what_starts_with_each_program_brings_its_own_cxx_library(self):
+        for name in OWN_CXX:
+            self.assertEqual([library for library in needed(name) if library.startswith(("libstdc++", "libgcc"))], [], name)
 
     def test_metrics_are_the_brokers_alone(self):
         carriers = [name for name in WITHOUT + WITH if any("prometheus" in library for library in needed(name))]
