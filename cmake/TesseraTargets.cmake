@@ -99,6 +99,17 @@ add_custom_target(sanitized_tests)
 set(TESSERA_SANITIZED_SYSTEM_ENVIRONMENT ASAN_OPTIONS=exitcode=86 UBSAN_OPTIONS=exitcode=86
   "TSAN_OPTIONS=exitcode=86 halt_on_error=1 report_thread_leaks=0 atexit_sleep_ms=0")
 
+# For how many thirds of a processor a test counts (its PROCESSORS): CTest runs tests of three thirds for each processor at a time
+# (TEST_JOBS of the Makefile). One that mostly waits; what most are; one whose threads or processes compute beside each other; one that
+# measures shares or time, which is alone on two processors.
+set(TESSERA_TEST_WAITS 1)
+set(TESSERA_TEST_USUAL 2)
+set(TESSERA_TEST_COMPUTES 4)
+set(TESSERA_TEST_ALONE 6)
+if(TESSERA_SANITIZE)
+  set(TESSERA_TEST_WAITS 2)  # what it waits for computes more
+endif()
+
 # tessera_test(NAME LABELS l... [SOURCES ...] [DEPENDS ...] [TIMEOUT s]): a GoogleTest program registered with CTest.
 function(tessera_test name)
   cmake_parse_arguments(arg "" "TIMEOUT" "LABELS;SOURCES;DEPENDS;ENVIRONMENT" ${ARGN})
@@ -121,5 +132,5 @@ function(tessera_test name)
     list(APPEND arg_ENVIRONMENT TSAN_OPTIONS=report_thread_leaks=0)  # the stub's and the emulator's threads end with the process
   endif()
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "${arg_ENVIRONMENT}")
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "${arg_ENVIRONMENT}" PROCESSORS ${TESSERA_TEST_USUAL})
 endfunction()
