@@ -344,7 +344,7 @@ class Services(TableTest):
         for options, sentence in ((keys.options("client", "alice"), "'alice' is not allowed here"),
                                   (strangers.options("client", "bob")[:4] + keys.options("client", "alice")[4:], "'bob' of the peer was signed by")):
             subprocess.run([TESSERA, "status", "--server", gateway.url, *options], capture_output=True, timeout=60, env=environment())
-            wait_for(lambda: re.search("turned away 127.0.0.1:.*" + sentence, gateway.words()), 5, sentence)
+            wait_for(lambda: re.search("turned away 127.0.0.1:.*" + sentence, gateway.words()), 10, sentence)
             time.sleep(1.1)  # the log has a line a second of strangers
         self.goes_on(gateway)
 

@@ -12,7 +12,7 @@ class FailedContext(unittest.TestCase):
         server = Server("--image-cache-size", "0")
         subprocess.run([TESSERA, "run", "--quiet", "--server", server.url, "--", program("broken_context"), "stream"],
                        stdout=subprocess.DEVNULL, timeout=20, check=True)
-        wait_for(lambda: "a context failed" in server.words(), 5, "the line in the log")
+        wait_for(lambda: "a context failed" in server.words(), 10, "the line in the log")
         # The first call that meets the error tells it; which one that is depends on when the kernel ran.
         self.assertRegex(server.words(), r"a context failed with error 719, told by cu\w+; kernels launched last: "
                                          r"\S*Traps\S* <<<\(1, 1, 1\), \(1, 1, 1\), 0>>>, \S*Nothing\S* <<<")

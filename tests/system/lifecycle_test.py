@@ -45,7 +45,7 @@ class Sessions(unittest.TestCase):
         client.kill()
         client.wait(5)
         client.communicate()
-        wait_for(lambda: not self.server.workers(), 5, "the end of the killed client's worker")
+        wait_for(lambda: not self.server.workers(), 10, "the end of the killed client's worker")
         other = start(self.server, program("load"))
         self.assertEqual(other.communicate(timeout=60)[0], "ok\n")
 
@@ -80,7 +80,7 @@ class Sessions(unittest.TestCase):
             self.assertLess(time.monotonic() - killed_at, 8.0)
             self.assertRegex(out, r"ended with [1-9]\d*\n")
             self.assertEqual((client.returncode, err.count("\n")), (0, 1), err)
-            wait_for(lambda: not self.server.workers(), 5, "the end of the killed worker")
+            wait_for(lambda: not self.server.workers(), 10, "the end of the killed worker")
 
     def test_a_client_killed_in_a_copy_leaves_nothing_behind(self):
         before = self.server.descriptors()
@@ -89,7 +89,7 @@ class Sessions(unittest.TestCase):
             client.kill()
             client.wait(5)
             client.communicate()
-            wait_for(lambda: not self.server.workers(), 5, "the end of the killed client's worker")
+            wait_for(lambda: not self.server.workers(), 10, "the end of the killed client's worker")
         self.assertEqual(self.server.descriptors(), before)
         other = start(self.server, program("load"))
         self.assertEqual(other.communicate(timeout=60)[0], "ok\n")
@@ -99,7 +99,7 @@ class Sessions(unittest.TestCase):
             clients = [start(self.server, program("load"), "--rounds", "1") for _ in range(4)]
             for client in clients:
                 client.communicate(timeout=60)
-        wait_for(lambda: not self.server.workers(), 5, "the end of all workers")
+        wait_for(lambda: not self.server.workers(), 10, "the end of all workers")
 
 
 class SessionsOverALink(Sessions):

@@ -49,7 +49,7 @@ class LongCall(unittest.TestCase):
         client = self.start(self.server.url)
         client.kill()
         print(f"{self.ends():.2f} s", end=" ", flush=True)
-        wait_for(lambda: "a call was still inside the driver" in self.server.words(), 5, "the line in the log")
+        wait_for(lambda: "a call was still inside the driver" in self.server.words(), 10, "the line in the log")
 
     def test_a_session_that_is_ended_by_the_server(self):
         self.start(self.server.url)

@@ -240,7 +240,7 @@ class Anew(Restart):
             victim = part.carrier()
             part.process.kill()
             part.process.wait()
-            wait_for(lambda: not alive(victim), 5, "the end of the process that carries sessions")
+            wait_for(lambda: not alive(victim), 10, "the end of the process that carries sessions")
         self.parts = []
 
     def test_a_keeper_takes_little_memory(self):

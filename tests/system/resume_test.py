@@ -247,7 +247,7 @@ class Cuts(Resume):
         client.communicate()
         self.assertEqual(len(self.server.workers()), 1)
         proxy.open = True
-        wait_for(lambda: not self.server.workers(), 5, "the end of the worker")
+        wait_for(lambda: not self.server.workers(), 10, "the end of the worker")
         self.assertEqual(agent.stop(), 0)
 
     def test_a_job_that_ends_meanwhile_leaves_an_agent_that_says_so(self):
@@ -260,7 +260,7 @@ class Cuts(Resume):
         client.communicate(timeout=5)  # the agent has left stderr
         self.assertEqual(len(self.server.workers()), 1)
         proxy.open = True
-        wait_for(lambda: not self.server.workers(), 5, "the end of the worker")
+        wait_for(lambda: not self.server.workers(), 10, "the end of the worker")
 
     def test_agent_and_gateway_stop_though_a_session_waits(self):
         proxy = self.proxy()
@@ -276,7 +276,7 @@ class Cuts(Resume):
         self.assertEqual(len(self.server.workers()), 1)
         self.assertEqual(self.gateway.stop(), 0)
         self.assertLess(time.monotonic() - began_at, 12)
-        wait_for(lambda: not self.server.workers(), 5, "the end of the worker")
+        wait_for(lambda: not self.server.workers(), 10, "the end of the worker")
         self.gateway = Gateway(self.server.path)
 
     def test_waiting_sessions_count(self):
@@ -294,7 +294,7 @@ class Cuts(Resume):
         client.kill()
         client.communicate()
         proxy.open = True
-        wait_for(lambda: not self.server.workers(), 5, "the end of the worker")
+        wait_for(lambda: not self.server.workers(), 10, "the end of the worker")
         self.assertEqual(agent.stop(), 0)
 
 
@@ -339,7 +339,7 @@ class Grace(Resume):
         self.assertGreater(time.monotonic() - cut_at, 1.5)
         self.assertRegex(out, r"ended with [1-9]\d*\n")
         self.assertRegex(err, r"did not come back within 2 s[^\n]*start the program again\n")  # and of the agent, when it was that long
-        wait_for(lambda: not self.server.workers(), 5, "the end of the worker")
+        wait_for(lambda: not self.server.workers(), 10, "the end of the worker")
 
     def test_a_daemon_tells_its_gateway(self):
         server = Server("--listen", "tcp://127.0.0.1:0", "--resume-grace", "1")
@@ -350,7 +350,7 @@ class Grace(Resume):
         proxy.cut_all()
         out, err = client.communicate(timeout=20)
         self.assertRegex(err, r"did not come back within 1 s[^\n]*start the program again\n$")
-        wait_for(lambda: "session 1 of pid" in server.words(), 5, "the end of the worker")
+        wait_for(lambda: "session 1 of pid" in server.words(), 10, "the end of the worker")
         proxy.stop()
         self.assertEqual(server.stop(), 0)
 

@@ -205,7 +205,7 @@ class Job(unittest.TestCase):
             job.kill()
             job.wait(10)
             wait_for(lambda: not server_of(runtime), 20, "the end of the server")
-            wait_for(lambda: not os.listdir(runtime), 5, "the end of its directory")
+            wait_for(lambda: not os.listdir(runtime), 10, "the end of its directory")
 
     def test_signals_reach_the_program(self):
         for number, name in ((signal.SIGTERM, "TERM"), (signal.SIGHUP, "HUP"), (signal.SIGUSR1, "USR1"), (signal.SIGINT, "INT")):

@@ -44,10 +44,10 @@ class TwoHosts(unittest.TestCase):
         self.addCleanup(self.check_all_ended)
 
     def check_all_ended(self):
-        wait_for(lambda: not agents_of(self.gateway.url), 5, "the end of all agents")
+        wait_for(lambda: not agents_of(self.gateway.url), 10, "the end of all agents")
         if self.gateway.process.poll() is None:
             self.assertEqual(self.gateway.stop(), 0)
-        wait_for(lambda: not self.server.workers(), 5, "the end of all workers")
+        wait_for(lambda: not self.server.workers(), 10, "the end of all workers")
         self.assertEqual(self.server.stop(), 0)
 
     def new_gateway(self, *options):
@@ -88,7 +88,7 @@ class Killed(TwoHosts):
         self.assertRegex(out, r"ended with [1-9]\d*\n")
         self.assertEqual(client.returncode, 0)
         self.assertRegex(err, r"^tessera[^\n]*start the program again\n$")  # one sentence, once
-        wait_for(lambda: not self.server.workers(), 5, "the end of the worker")
+        wait_for(lambda: not self.server.workers(), 10, "the end of the worker")
 
     def test_the_agent(self):
         agent = self.new_agent(self.gateway.url)
@@ -112,7 +112,7 @@ class Killed(TwoHosts):
         client = self.spin(self.gateway.url)
         client.kill()
         client.communicate()
-        wait_for(lambda: not self.server.workers(), 5, "the end of the killed client's worker")
+        wait_for(lambda: not self.server.workers(), 10, "the end of the killed client's worker")
 
     def test_in_the_middle_of_copies(self):
         for part in ("agent", "gateway"):
@@ -152,14 +152,14 @@ class OneCommand(unittest.TestCase):
     def test_says_when_the_gateway_has_ended(self):
         server = Server("--listen", "tcp://127.0.0.1:0")
         os.kill(server.gateways()[0], signal.SIGKILL)
-        wait_for(lambda: "the gateway at tcp://127.0.0.1" in server.words(), 5, "the line in the log")
+        wait_for(lambda: "the gateway at tcp://127.0.0.1" in server.words(), 10, "the line in the log")
         self.assertEqual(server.stop(), 0)
 
     def test_a_killed_daemon_leaves_no_gateway(self):
         server = Server("--listen", "tcp://127.0.0.1:0")
         gateway = server.gateways()[0]
         server.process.kill()
-        wait_for(lambda: not alive(gateway), 5, "the end of the gateway")
+        wait_for(lambda: not alive(gateway), 10, "the end of the gateway")
         server.stop()
 
 
@@ -238,7 +238,7 @@ class Strangers(TwoHosts):
 
     def check(self, sentence, *parts, answer=b""):
         self.assertEqual(self.said(*parts), answer)
-        wait_for(lambda: re.search("turned away 127.0.0.1:.*" + sentence, self.gateway.words()), 5, "the line in the log: " + sentence)
+        wait_for(lambda: re.search("turned away 127.0.0.1:.*" + sentence, self.gateway.words()), 10, "the line in the log: " + sentence)
         self.assertEqual(self.gateway.words().count("turned away"), 1, self.gateway.words())
         job = self.start(COUNT)
         self.assertEqual(job.communicate(timeout=60), ("1\n", ""))
@@ -326,7 +326,7 @@ class Secure(TwoHosts):
         self.assertEqual(done.returncode, code)
 
     def logs(self, sentence):
-        wait_for(lambda: re.search(sentence, self.gateway.words()), 5, "the line in the log: " + sentence)
+        wait_for(lambda: re.search(sentence, self.gateway.words()), 10, "the line in the log: " + sentence)
 
     def test_the_log_says_who_it_is(self):
         self.assertEqual(self.start(COUNT).communicate(timeout=60), ("1\n", ""))

@@ -307,7 +307,7 @@ class Overrun(VgpuTest):
         self.assertEqual(done.stderr.count("overrun"), 1, done.stderr)
         self.assertIn("702", done.stderr)
         self.assertIsNone(billed.poll())
-        wait_for(lambda: len(self.server.workers()) == 2, 5, "the end of its worker")
+        wait_for(lambda: len(self.server.workers()) == 2, 10, "the end of its worker")
         self.check_use(neighbour, 0.2, 1.1, seconds=1)
 
 
@@ -410,7 +410,7 @@ class Changes(VgpuTest):
         (waiting, worker), _ = self.tenant("a", 100_000), self.tenant("b")
         wait_for(lambda: self.status()["vgpus"][0]["waits"], 20, "a wait for a token")
         waiting.kill()  # tessera run has become the program
-        wait_for(lambda: worker not in self.server.workers(), 2, "the end of its worker")
+        wait_for(lambda: worker not in self.server.workers(), 5, "the end of its worker")  # its next token is 10 s away
 
     def test_the_share_of_one_that_dies_is_the_others(self):
         self.serve(vgpu("a", 0.7), vgpu("b", 0.3))

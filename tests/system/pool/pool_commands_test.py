@@ -117,7 +117,7 @@ class OneServer(PoolCase):
         self.assertIn(grant["parts"][0]["server"], text)
         lines = iter(job.stderr.readline, "")
         self.assertTrue(any("the job has lost its GPUs: its grant was released" in line for line in lines))
-        wait_for(lambda: self.pool.grants() == {}, 5, "the vGPU's end")
+        wait_for(lambda: self.pool.grants() == {}, 10, "the vGPU's end")
         self.assertEqual([gpu["free_share"] for gpu in self.get("gpus")], [1, 1])
         self.assertIn("there is no grant " + grant["grant"], self.ask("grants", "release", grant["grant"], code=81))
         # The GPU is another's at once, all of both.
@@ -141,7 +141,7 @@ class OneServer(PoolCase):
         self.addCleanup(self.pool.placer.process.send_signal, signal.SIGCONT)
         began = time.monotonic()
         self.assertIn("no placer answers at " + self.pool.url, self.ask("get", "gpus", code=80))
-        self.assertLess(time.monotonic() - began, 5 + 3)  # programs take a moment to start
+        self.assertLess(time.monotonic() - began, 5 + 10)  # programs take a moment to start
         # By the environment as well.
         self.pool.placer.process.send_signal(signal.SIGCONT)
         self.assertEqual(say("get", "gpus", TESSERA_PLACER=self.pool.url), self.ask("get", "gpus"))
@@ -174,7 +174,7 @@ class NoPlacer(unittest.TestCase):
             for part in ("no placer answers at", "takes no connections"):
                 began = time.monotonic()
                 self.assertIn(part, say("get", "grants", "--placer", "unix:" + path, code=80))
-                self.assertLess(time.monotonic() - began, 5 + 3)
+                self.assertLess(time.monotonic() - began, 5 + 10)
                 if "answers" in part:
                     listener.accept()[0].close()
                     first.connect(path)  # all who may wait
@@ -185,7 +185,7 @@ class NoPlacer(unittest.TestCase):
             began = time.monotonic()
             url = f"tls://127.0.0.1:{listener.getsockname()[1]}"
             self.assertIn("there is no answer from " + url, say("get", "gpus", "--placer", url, code=80, HOME="/nonexistent", **keys))
-            self.assertLess(time.monotonic() - began, 5 + 3)
+            self.assertLess(time.monotonic() - began, 5 + 10)
         self.assertIn("start tessera-placer there", say("get", "gpus", "--placer", url, code=80, HOME="/nonexistent", **keys))
 
     def test_command_lines(self):

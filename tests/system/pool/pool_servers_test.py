@@ -122,7 +122,7 @@ class OneServer(OfPool):
         began = time.monotonic()
         self.assertIn(f"its grant was revoked, by {ME}: it is repaired", self.lost(job))
         self.assertGreater(time.monotonic() - began, 1)
-        wait_for(lambda: self.pool.grants() == {}, 5, "the vGPU's end")
+        wait_for(lambda: self.pool.grants() == {}, 10, "the vGPU's end")
         self.assertEqual(self.grants(), [])
         # It stays drained until it is offered again.
         self.assertIn("no grant is there", self.ask("drain", self.server))
@@ -145,7 +145,7 @@ class OneServer(OfPool):
         time.sleep(1.5)
         self.restart_placer()
         self.assertIn(f"by {ME}: it moves", self.lost(job))
-        wait_for(lambda: self.pool.grants() == {}, 5, "the vGPU's end")
+        wait_for(lambda: self.pool.grants() == {}, 10, "the vGPU's end")
 
     def test_unknown_servers(self):
         for words in (("cordon",), ("uncordon",), ("drain",), ("drain", "--dry-run")):

@@ -248,7 +248,7 @@ class ThreeServers(unittest.TestCase):
         def told(server):
             return {row["name"]: (row["request"], row["memory_limit_bytes"]) for row in server.status().get("vgpus", []) if row["name"].startswith("grant-")}
 
-        wait_for(lambda: all(promised(server) == told(server) for server in pool.servers), 5, "ledgers and status agreeing")
+        wait_for(lambda: all(promised(server) == told(server) for server in pool.servers), 10, "ledgers and status agreeing")
         self.assertEqual(sum(len(told(server)) for server in pool.servers), 10)
 
     def test_a_job_of_three_gpus_over_two_servers(self):
