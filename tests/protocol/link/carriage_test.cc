@@ -142,7 +142,8 @@ class Killer {
       if (which < 4) kills_ += hosts.gateway().KillCarrier() ? 1 : 0;
       // Some live long enough that the keeper has hopes of the next.
       const bool long_life = i % (Keeper::kEndsMax / 2) == 0;
-      while (long_life && !stop_ && (hosts.agent().Carrier() == 0 || hosts.gateway().Carrier() == 0)) std::this_thread::yield();
+      while (long_life && !stop_ && (hosts.agent().Carrier() == 0 || hosts.gateway().Carrier() == 0))
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
       const uint64_t lives_ns = long_life ? Keeper::kLivedNs + 100'000'000 : 10'000'000 + random() % 90'000'000;
       std::this_thread::sleep_for(std::chrono::nanoseconds(lives_ns));
     }
