@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Usage records: from tenants to `tessera vgpu usage`, who sees what, and what a server does whose records cannot be kept.
 
-usage: usage_test.py BUILD_DIRECTORY
+usage: usage_system_test.py BUILD_DIRECTORY
 """
 
 import contextlib

@@ -2,7 +2,7 @@
 """Strangers at a gateway who prove nothing: silent ones, slow ones, ones that speak something else. Beyond the bound the oldest goes; clients
 come in meanwhile, sessions lose nothing and come back.
 
-usage: strangers_test.py BUILD_DIRECTORY
+usage: strangers_system_test.py BUILD_DIRECTORY
 
 With STRANGERS=2000 in the environment: so many of each kind at a gateway with its usual bound, and how long clients take is checked.
 """
