@@ -35,9 +35,10 @@ TEST(ImpairedLink, TakesItsTimeOnTheWireAndThenTheDelay) {
   }
 }
 
-// The least of many: what the link adds by itself, whoever else uses this machine.
+// The least of many: what the link adds by itself, whoever else uses this machine. Many are taken only where that is needed.
 TEST(ImpairedLink, AShortDelayIsNoLongerThanItShouldBe) {
   constexpr uint64_t kDelayNs = 25'000;
+  constexpr uint64_t kMostNs = 2 * kDelayNs + 60'000;
   auto [near, far] = MakeInProcessLink();
   auto impaired = MakeImpairedLink(std::move(near), {.delay_ns = kDelayNs});
   std::thread echo([&far = *far] {
@@ -48,7 +49,7 @@ TEST(ImpairedLink, AShortDelayIsNoLongerThanItShouldBe) {
   });
   uint64_t least_ns = UINT64_MAX;
   std::vector<std::byte> payload;
-  for (int i = 0; i < 2000; ++i) {
+  for (int i = 0; i < 2000 && (i < 100 || least_ns > kMostNs); ++i) {
     const uint64_t begin_ns = MonotonicNs();
     ASSERT_TRUE(impaired->Send(Header(1, 0), {}).ok());
     ASSERT_TRUE(Take(*impaired, &payload).ok());
@@ -57,7 +58,7 @@ TEST(ImpairedLink, AShortDelayIsNoLongerThanItShouldBe) {
   impaired->Close();
   echo.join();
   EXPECT_GE(least_ns, 2 * kDelayNs);
-  EXPECT_LE(least_ns, 2 * kDelayNs + 60'000);
+  EXPECT_LE(least_ns, kMostNs);
 }
 
 TEST(ImpairedLink, HoldsItsRate) {
