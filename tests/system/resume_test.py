@@ -164,14 +164,16 @@ class Cuts(Resume):
         return client
 
     def test_a_training_through_a_hundred_cuts_is_bit_identical(self):
+        running = []
         for ways in (("reset",), ("reset", "client")):  # "client": the gateway is left with a connection that is dead
-            chance = random.Random(len(ways))
             proxy = self.proxy()
-            client = self.train(proxy.url)
-            proxy.cut_by(lambda: (chance.randrange(1, 220_000 if chance.random() < 0.9 else 1000), chance.choice(ways)))
+            running.append((ways, proxy, self.train(proxy.url)))
+        for ways, proxy, _ in running:
+            chance = random.Random(len(ways))
+            proxy.cut_by(lambda chance=chance, ways=ways: (chance.randrange(1, 220_000 if chance.random() < 0.9 else 1000), chance.choice(ways)))
+        for _, proxy, client in running:
             self.check(client)
             self.assertGreaterEqual(proxy.cuts, 100)
-            proxy.stop()
 
     def test_copies_of_all_kinds_that_check_every_word(self):
         chance = random.Random(3)
