@@ -3,6 +3,7 @@
 import json
 import subprocess
 import tempfile
+import time
 
 import users
 from product import TESSERA, Server, environment
@@ -38,3 +39,14 @@ class VgpuControlCase(VgpuTest):
 
     def names(self, user=None):
         return [vgpu["name"] for vgpu in self.json("list", user=user)["vgpus"]]
+
+    def check_share(self, worker, others, percent, windows=5):
+        """Of the device time that all of these got; in one window of several, since a busy machine keeps workers from running."""
+        for _ in range(windows):
+            before = [self.page.busy_ns(each) for each in (worker, *others)]
+            time.sleep(1)
+            got = [self.page.busy_ns(each) - start for each, start in zip((worker, *others), before)]
+            share = 100 * got[0] / max(1, sum(got))
+            if abs(share - percent) <= 8:
+                return
+        self.fail(f"{share:.1f} % instead of {percent}")

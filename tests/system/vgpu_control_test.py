@@ -7,6 +7,7 @@ usage: vgpu_control_test.py BUILD_DIRECTORY
 import json
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 import tempfile
@@ -362,6 +363,39 @@ class VgpuControl(VgpuControlCase):
         done = runs("a")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.vgpu("resize", "a", "--request", 0.25)
+
+    def test_a_full_disk(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        state = os.path.join(directory.name, "state")
+        on_disk = lambda: pathlib.Path(state).read_text() if os.path.exists(state) else ""
+        self.serve("--default", "none", "--state", state, log="warning")
+        for name in "ab":
+            self.vgpu("create", name, "--request", 0.3)
+        # A state that is longer than the log, which is a file of the server as well.
+        self.vgpu("create", "long", "--request", 0.01, *(word for i in range(30) for word in ("--owner", f"name:{i:0200}")))
+        _, a = self.tenant("a")
+        _, b = self.tenant("b")
+        wait_for(lambda: '"long"' in on_disk(), 10, "its state")
+        kept, pid = on_disk(), self.server.process.pid
+        # As a disk that is full: no file of the server may grow beyond what is there.
+        before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (len(kept), before[1]))
+        for name in "cde":
+            self.vgpu("create", name, "--request", 0.1)
+        time.sleep(12)  # it is tried again after 10
+        self.assertEqual(on_disk(), kept)
+        self.assertNotIn("state.new", os.listdir(directory.name))
+        self.assertEqual(self.names(), ["a", "b", "c", "d", "e", "long"])
+        self.check_share(a, [b], 50, windows=20)  # beside other tests
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
+        wait_for(lambda: '"e"' in on_disk(), 30, "a state that is written again")
+        self.assertEqual(self.server.words().count("cannot write the state"), 1, self.server.words())
+        self.server.process.kill()
+        self.server.process.wait(30)
+        self.serve("--default", "none", "--state", state)
+        wait_for(self.names, 30, "its vGPUs")
+        self.assertEqual(self.names(), ["a", "b", "c", "d", "e", "long"])
 
     def test_a_damaged_state(self):
         directory = tempfile.TemporaryDirectory()
