@@ -271,6 +271,10 @@ CUresult cuCtxGetLimit(size_t* pvalue, CUlimit limit) {
   RETURN_ON_ERROR(EnterContext(&context));
   RETURN_ON_ERROR(CheckUnsafeCall());
   RETURN_IF(pvalue == nullptr || limit < 0 || limit >= CU_LIMIT_MAX, CUDA_ERROR_INVALID_VALUE);
+  if (limit == CU_LIMIT_STACK_SIZE) {
+    *pvalue = context->local_memory().limit();
+    return CUDA_SUCCESS;
+  }
   std::lock_guard lock(context->settings_mutex);
   const auto found = context->limits.find(limit);
   RETURN_IF(found == context->limits.end(), CUDA_ERROR_UNSUPPORTED_LIMIT);
@@ -283,6 +287,7 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
   RETURN_ON_ERROR(EnterContext(&context));
   RETURN_ON_ERROR(CheckUnsafeCall());
   RETURN_IF(limit < 0 || limit >= CU_LIMIT_MAX, CUDA_ERROR_INVALID_VALUE);
+  if (limit == CU_LIMIT_STACK_SIZE) return context->local_memory().Set(value);
   std::lock_guard lock(context->settings_mutex);
   const auto found = context->limits.find(limit);
   RETURN_IF(found == context->limits.end(), CUDA_ERROR_UNSUPPORTED_LIMIT);

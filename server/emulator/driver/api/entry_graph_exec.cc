@@ -42,6 +42,7 @@ CUresult Instantiate(CUgraphExec* out, CUgraph handle, unsigned long long flags,
   auto exec = std::make_shared<GraphExec>(context->owner_handle());
   exec->body = BuildBody(*graph);
   RETURN_IF(exec->body == nullptr, CUDA_ERROR_INVALID_VALUE);
+  RETURN_ON_ERROR(RaiseLocalMemory(*exec));
   exec->flags = flags;
   exec->updatable_nodes = HasUpdatableNodes(*graph);
   graph->instantiated = exec;
@@ -71,6 +72,7 @@ CUresult Change(CUgraphExec exec_handle, CUgraphNode node_handle, Make make) {
   CommandPtr command;
   RETURN_ON_ERROR(make(context, &command));
   RETURN_ON_ERROR(CheckExecChange(*node->command, *command));
+  RETURN_ON_ERROR(RaiseLocalMemory(*exec, command->local_bytes()));
   // Kernels go on changing the node, from what it is now, once it is uploaded.
   if (node->type == CU_GRAPH_NODE_TYPE_KERNEL) {
     if (const auto& changes = static_cast<const KernelCommand&>(*node->command).changes()) {
@@ -193,6 +195,7 @@ CUresult cuGraphLaunch(CUgraphExec hGraph, CUstream hStream) {
   GraphExecPtr exec;
   RETURN_ON_ERROR(Find(hGraph, &exec));
   RETURN_ON_ERROR(CheckNotCapturing(*context, *stream));
+  RETURN_ON_ERROR(RaiseLocalMemory(*exec));
   context->FlushPrint();
   GraphMemoryPlan plan;
   PlanMemory(*exec->body, &plan);
@@ -217,6 +220,7 @@ CUresult cuGraphUpload(CUgraphExec hGraph, CUstream hStream) {
   RETURN_ON_ERROR(Find(hGraph, &exec));
   RETURN_ON_ERROR(CheckNotCapturing(*context, *stream));
   GraphLock lock(GetDriver().graph_mutex);
+  RETURN_ON_ERROR(RaiseLocalMemory(*exec));
   Upload(*exec);
   context->Submit(stream, std::make_shared<EmptyCommand>());  // the order stays
   return CUDA_SUCCESS;
@@ -231,7 +235,10 @@ CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExe
   RETURN_IF(graph == nullptr || resultInfo == nullptr, CUDA_ERROR_INVALID_VALUE);
   RETURN_IF(exec->updatable_nodes || HasUpdatableNodes(*graph), CUDA_ERROR_NOT_SUPPORTED);
   UpdateError error = Update(*exec->body, *graph, false);
-  if (error.result == CU_GRAPH_EXEC_UPDATE_SUCCESS) error = Update(*exec->body, *graph, true);
+  if (error.result == CU_GRAPH_EXEC_UPDATE_SUCCESS) {
+    error = Update(*exec->body, *graph, true);
+    RETURN_ON_ERROR(RaiseLocalMemory(*exec));
+  }
   *resultInfo = {};
   resultInfo->result = error.result;
   resultInfo->errorNode = reinterpret_cast<CUgraphNode>(error.node);
@@ -298,7 +305,7 @@ CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec exec_handle, CUgraphNode
   RETURN_IF(node == nullptr || node->child == nullptr || graph == nullptr, CUDA_ERROR_INVALID_VALUE);
   RETURN_IF(Update(*node->child, *graph, false).result != CU_GRAPH_EXEC_UPDATE_SUCCESS, CUDA_ERROR_INVALID_VALUE);
   Update(*node->child, *graph, true);
-  return CUDA_SUCCESS;
+  return RaiseLocalMemory(*exec);
 }
 
 CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams* params) {

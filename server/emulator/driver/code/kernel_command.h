@@ -24,6 +24,7 @@ class KernelCommand : public Command {
                        std::shared_ptr<KernelCommand>* command);
   CUgraphNodeType type() const override { return CU_GRAPH_NODE_TYPE_KERNEL; }
   CUresult Execute(Context& context) override;
+  size_t local_bytes() const override { return function_->info().local_bytes; }
 
   // The same launch, as a node of an instance that kernels change.
   std::shared_ptr<KernelCommand> WithChanges(std::shared_ptr<NodeChanges> changes) const;

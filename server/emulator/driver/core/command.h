@@ -2,6 +2,7 @@
 // an instantiated graph. A command is immutable once submitted, so several launches may share it.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <vector>
 
@@ -20,6 +21,8 @@ class Command {
   virtual CUresult Execute(Context& context) = 0;
   // Runs instead of Execute when the context has failed before the command's turn.
   virtual void Skip(Context& context) {}
+  // What each thread of it needs of local memory (local_memory.h).
+  virtual size_t local_bytes() const { return 0; }
   // Whether a graph that has this command as a node can be instantiated. With Driver::graph_mutex held.
   virtual bool MayInstantiate() const { return true; }
   // What one launch of a graph runs in place of this node; null for the command itself. Fences that the launch must

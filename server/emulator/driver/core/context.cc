@@ -25,10 +25,10 @@ Context::Context(Driver& driver, Device* device, unsigned flags_, bool primary, 
       multiprocessors_(kMultiprocessors),
       id_(driver.next_context_id.fetch_add(1)),
       handle_(handle),
-      memory_map_(this) {
+      memory_map_(this),
+      local_memory_(*device_) {
   legacy_ = std::make_shared<Stream>(driver.threads, handle, Stream::Type::kLegacy, 0, driver.next_stream_id.fetch_add(1));
-  limits = {{CU_LIMIT_STACK_SIZE, 1024},
-            {CU_LIMIT_PRINTF_FIFO_SIZE, 1 << 20},
+  limits = {{CU_LIMIT_PRINTF_FIFO_SIZE, 1 << 20},
             {CU_LIMIT_MALLOC_HEAP_SIZE, 8 << 20},
             {CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH, 2},
             {CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT, 2048},
@@ -45,7 +45,8 @@ Context::Context(const ContextPtr& primary, int multiprocessors, uint64_t handle
       multiprocessors_(multiprocessors),
       id_(GetDriver().next_context_id.fetch_add(1)),
       handle_(handle),
-      memory_map_(this) {
+      memory_map_(this),
+      local_memory_(*device_) {
   legacy_ = MakeStream(Stream::Type::kLegacy, 0);
   std::lock_guard lock(primary->settings_mutex);
   limits = primary->limits;
@@ -209,7 +210,10 @@ void Context::Clear() {
     heap_.clear();
     heap_used_bytes_ = 0;
   }
-  if (!green()) device_->Discharge(GetOptions().context_bytes);
+  if (!green()) {
+    local_memory_.Clear();
+    device_->Discharge(GetOptions().context_bytes);
+  }
   std::lock_guard lock(order_mutex_);
   streams_.clear();
   per_thread_.clear();

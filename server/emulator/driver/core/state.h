@@ -21,6 +21,7 @@
 #include "server/emulator/driver/base/registry.h"
 #include "server/emulator/driver/base/threads.h"
 #include "server/emulator/driver/core/command.h"
+#include "server/emulator/driver/core/local_memory.h"
 #include "server/emulator/driver/core/stream.h"
 #include "server/emulator/driver/device/device.h"
 #include "server/emulator/driver/device/memory_table.h"
@@ -123,6 +124,8 @@ class Context : public std::enable_shared_from_this<Context>, public PrintSink, 
   std::mutex& host_function_mutex() { return parent_ == nullptr ? host_function_mutex_ : parent_->host_function_mutex_; }
 
   ContextMemoryMap& memory_map() { return memory_map_; }
+  // A green context has its primary one's.
+  LocalMemory& local_memory() { return parent_ == nullptr ? local_memory_ : parent_->local_memory_; }
   bool MayAccess(const Allocation& allocation, bool* writable) const;
 
   // PrintSink: device printf text, kept until FlushPrint writes it to standard output.
@@ -136,7 +139,7 @@ class Context : public std::enable_shared_from_this<Context>, public PrintSink, 
   bool FindSurface(uint64_t object, Texture* surface) override;
 
   mutable std::mutex settings_mutex;  // guards the settings below
-  std::map<int, size_t> limits;
+  std::map<int, size_t> limits;       // but CU_LIMIT_STACK_SIZE
   unsigned flags = 0;
   CUfunc_cache cache_config = CU_FUNC_CACHE_PREFER_NONE;
   CUsharedconfig shared_config = CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE;
@@ -157,6 +160,7 @@ class Context : public std::enable_shared_from_this<Context>, public PrintSink, 
   std::atomic<int> sticky_{0};
   std::atomic<bool> cancel_{false};
   ContextMemoryMap memory_map_;
+  LocalMemory local_memory_;
   mutable std::mutex order_mutex_;
   StreamPtr legacy_;
   std::map<std::thread::id, StreamPtr> per_thread_;  // guarded by order_mutex_

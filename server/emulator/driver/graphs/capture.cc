@@ -130,6 +130,7 @@ CUresult Enqueue(const ContextPtr& context, const StreamPtr& stream, CommandPtr 
     }
     RETURN_ON_ERROR(CheckLegacyStream(*context, *stream));
   }
+  RETURN_ON_ERROR(context->local_memory().Raise(command->local_bytes()));
   stream->WaitForRoom();
   FencePtr done = context->Submit(stream, std::move(command));
   if (fence != nullptr) *fence = std::move(done);

@@ -1,5 +1,6 @@
 #include "server/emulator/driver/graphs/graph_launch.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -123,6 +124,17 @@ class GraphCommand : public Command {
   std::shared_ptr<LaunchNodes> nodes_;
 };
 
+// What the kernel that needs most of it needs for each thread.
+size_t LocalBytes(const ExecBody& body) {
+  size_t most = 0;
+  for (const ExecNode& node : body.nodes) {
+    if (node.command != nullptr) most = std::max(most, node.command->local_bytes());
+    if (node.child != nullptr) most = std::max(most, LocalBytes(*node.child));
+    for (const auto& inner : node.bodies) most = std::max(most, LocalBytes(*inner));
+  }
+  return most;
+}
+
 // What conditional bodies may consist of (CUDA driver API, CUDA_CONDITIONAL_NODE_PARAMS).
 bool MayBeInBody(CUgraphNodeType type) {
   return type == CU_GRAPH_NODE_TYPE_KERNEL || type == CU_GRAPH_NODE_TYPE_EMPTY || type == CU_GRAPH_NODE_TYPE_GRAPH ||
@@ -178,6 +190,11 @@ void PlanMemory(const ExecBody& body, GraphMemoryPlan* plan) {
     if (node.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) plan->Allocate(static_cast<AllocCommand&>(*node.command).memory());
     if (node.type == CU_GRAPH_NODE_TYPE_MEM_FREE) plan->Free(static_cast<GraphFreeCommand&>(*node.command).memory());
   }
+}
+
+CUresult RaiseLocalMemory(const GraphExec& exec, size_t more) {
+  const ContextPtr context = GetDriver().contexts.Find(exec.context_handle());
+  return context == nullptr ? CUDA_SUCCESS : context->local_memory().Raise(std::max(more, LocalBytes(*exec.body)));
 }
 
 std::shared_ptr<ExecBody> BuildBody(const Graph& graph) { return Build(graph, false); }

@@ -3,6 +3,7 @@
 // With Driver::graph_mutex held, but to run and destroy the command.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 
 #include "server/emulator/driver/graphs/graph_exec.h"
@@ -11,6 +12,8 @@ namespace tessera::emulator {
 
 // What a launch of `body` does to graph memory.
 void PlanMemory(const ExecBody& body, GraphMemoryPlan* plan);
+// Gives the context of `exec` the local memory that its kernels need, those of `more` among them.
+CUresult RaiseLocalMemory(const GraphExec& exec, size_t more = 0);
 // Null when the edges form a cycle, or a conditional body has nodes that may not be there.
 std::shared_ptr<ExecBody> BuildBody(const Graph& graph);
 // The command that runs one launch of `body`.
