@@ -250,6 +250,7 @@ CUresult Custom_cuCtxGetLimit(Call& call, size_t* pvalue, CUlimit limit) {
   cuCtxGetLimitReply reply;
   if (const CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;
   *pvalue = reply.pvalue;
+  if (limit == CU_LIMIT_STACK_SIZE) return CUDA_SUCCESS;  // launches change it
   MutexLock lock(context->limits_mutex);
   context->limits[limit] = reply.pvalue;
   return CUDA_SUCCESS;

@@ -15,7 +15,7 @@ enum class MemoryKind : uint32_t {
   kGraphs = 2,       // what the driver has reserved for allocation nodes
   kArrays = 3,       // with mipmapped ones
   kVariables = 4,    // of modules and libraries
-  kKernels = 5,      // for running them: heap of malloc(), buffer of printf(), stacks; local memory is not counted
+  kKernels = 5,      // for running them: heap of malloc(), buffer of printf(), stacks and local memory
   kImports = 6,      // memory of other processes that is open here
   kContexts = 7,     // of all programs of a vGPU with a limit but the first. The broker counts them, and no worker
 };

@@ -14,7 +14,7 @@ from ways import product
 LIMITS = pathlib.Path(__file__).resolve().parent / "limits"
 MIB = 1 << 20
 PATHS = ["blocks", "small-blocks", "pitched", "physical", "mapped", "pool", "destroyed-pool", "arrays", "volumes", "mipmaps", "heap", "variables",
-         "graph-memory"]
+         "graph-memory", "local-memory", "graph-local-memory"]
 SESSIONS = 4
 CRASHES = 10
 BACK_S = 1.0  # bar

@@ -18,7 +18,7 @@ LIMIT_MIB = {"a": 64, "b": 96}  # one program at a time in each
 CONTEXT_MIB = 2
 # As tests/system/programs/memory_limit.cc has them.
 PATHS = ["blocks", "small-blocks", "pitched", "physical", "mapped", "pool", "destroyed-pool", "arrays", "volumes", "mipmaps", "heap", "variables",
-         "graph-memory"]
+         "graph-memory", "local-memory", "graph-local-memory"]
 USABLE = 0.998
 # For the memory of a program that was killed to be there again; the longest that it took is printed.
 BACK_S = 10

@@ -40,10 +40,10 @@ class Memory(VgpuTest):
         return subprocess.run([TESSERA, "run", "--quiet", "--server", self.server.url, "--vgpu", name, "--", program("memory_limit"), *words],
                               capture_output=True, text=True, timeout=120, env=environment(), check=check)
 
-    def holder(self, mebibytes, name="small", shares=False):
+    def holder(self, mebibytes, name="small", shares=False, way="hold"):
         """With `shares` the handle of what it holds."""
         words = [TESSERA, "run", "--quiet", "--server", self.server.url, "--vgpu", name, "--", program("memory_limit"),
-                 "share" if shares else "hold", str(mebibytes)]
+                 "share" if shares else way, str(mebibytes)]
         process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
         end_with_test(process)
         self.addCleanup(self.end, process)
@@ -69,7 +69,7 @@ class Memory(VgpuTest):
         ran = self.limited(check=False)
         self.assertEqual((ran.returncode, ran.stderr), (0, ""), ran.stdout + self.server.words())
         held = {path: int(bytes_) for path, bytes_, _, _ in map(str.split, ran.stdout.splitlines())}
-        self.assertEqual(len(held), 13)
+        self.assertEqual(len(held), 15)
         for path, bytes_ in held.items():
             # Small blocks share pieces of 2 MiB.
             self.assertLessEqual(bytes_, LIMIT, path)
@@ -83,6 +83,17 @@ class Memory(VgpuTest):
         self.assertEqual(self.limited("open", handle, name="other").stdout, "yes\n")
         kinds = self.wait_for_told(held=40 * MIB)
         self.assertEqual({kind: bytes_ for kind, bytes_ in kinds.items() if bytes_}, {"allocations": 40 * MIB})
+
+    def test_local_memory_of_kernels_is_told_and_back_with_its_program(self):
+        self.serve(vgpu("small", 0.5, memory=LIMIT))
+        holder = self.holder(40, way="local")
+        kinds = self.wait_for_told(held=40 * MIB)
+        self.assertEqual({kind: bytes_ for kind, bytes_ in kinds.items() if bytes_}, {"kernels": 40 * MIB})
+        self.assertFalse(self.has(25))
+        refused = self.limited("local", "25", check=False)
+        self.assertRegex(refused.stderr, r"Launch\(.*: 2\n")  # OUT_OF_MEMORY
+        self.end(holder)
+        wait_for(lambda: self.has(64), 10, "what the killed one held")
 
     def test_st_vgpu_two_clients_share_quota_and_limit(self):
         self.serve(vgpu("small", 0.5, memory=LIMIT))

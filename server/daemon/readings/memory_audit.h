@@ -9,7 +9,7 @@
 // above that in kSecondsInARow of the broker's words in a row is found, once while the session lives.
 //
 // Nobody is to be accused wrongly. kMoreBytes is for what no ledger counts: further contexts of the program, code that the driver
-// loads late, local memory of kernels, and a context where none was measured. NVML's figures are late, so of what was said the
+// loads late, and a context where none was measured. NVML's figures are late, so of what was said the
 // largest of the last kReportedMax seconds counts. A finding is for people to look at: it ends no session.
 //
 // Pure; one thread.

@@ -12,8 +12,10 @@
 #include "server/worker/call_context.h"
 #include "server/worker/graphs/graph_handles.h"
 #include "server/worker/graphs/host_copy_node.h"
+#include "server/worker/graphs/kernel_needs.h"
 #include "server/worker/graphs/node_calls.h"
 #include "server/worker/graphs/node_params.h"
+#include "server/worker/memory/session_memory.h"
 #include "server/worker/streams/host_function.h"
 #include "server/worker/worker.h"
 
@@ -65,13 +67,19 @@ void SetExecKernel(CallContext& call, const Request& request) {
   if (!params.Decode(call, request.params)) return FinishUndecoded(call);
   const DriverTable& driver = call.driver();
   CUDA_KERNEL_NODE_PARAMS_v1 old;
-  if (driver.cuGraphExecKernelNodeSetParams_v2 != nullptr) {
-    return call.Finish(driver.cuGraphExecKernelNodeSetParams_v2(exec, node, &params.get()));
-  }
-  if (driver.cuGraphExecKernelNodeSetParams != nullptr && params.GetV1(&old)) {
-    return call.Finish(driver.cuGraphExecKernelNodeSetParams(exec, node, &old));
-  }
-  call.Finish(CUDA_ERROR_NOT_SUPPORTED);
+  const auto set = [&] {
+    if (driver.cuGraphExecKernelNodeSetParams_v2 != nullptr) {
+      return driver.cuGraphExecKernelNodeSetParams_v2(exec, node, &params.get());
+    }
+    if (driver.cuGraphExecKernelNodeSetParams != nullptr && params.GetV1(&old)) {
+      return driver.cuGraphExecKernelNodeSetParams(exec, node, &old);
+    }
+    return CUDA_ERROR_NOT_SUPPORTED;
+  };
+  const LocalNeeds needs = NeedsOfKernel(call, params.get());
+  const CUresult result = WithLocalMemory(call, needs, set);
+  if (result == CUDA_SUCCESS) call.worker().parts().memory().charges().needs().Add(exec, needs);
+  call.Finish(result);
 }
 
 // The function of a host node as the driver calls it. False when the call has ended.

@@ -8,6 +8,7 @@
 #include "server/worker/call_context.h"
 #include "server/worker/graphs/any_node_params.h"
 #include "server/worker/graphs/host_copy_node.h"
+#include "server/worker/graphs/kernel_needs.h"
 #include "server/worker/graphs/node_calls.h"
 #include "server/worker/memory/session_memory.h"
 #include "server/worker/worker.h"
@@ -96,7 +97,12 @@ void Do_cuGraphExecNodeSetParams(CallContext& call, const cuGraphExecNodeSetPara
   if (!params.Decode(call, request.type, request.params)) return FinishUndecoded(call);
   if (is_host_copy) return call.Finish(CUDA_ERROR_INVALID_VALUE);  // a copy, to the application
   if (call.driver().cuGraphExecNodeSetParams == nullptr) return call.Finish(MissingEntry("cuGraphExecNodeSetParams"));
-  const CUresult result = call.driver().cuGraphExecNodeSetParams(exec, node, &params.get());
+  LocalNeeds needs;
+  if (request.type == CU_GRAPH_NODE_TYPE_KERNEL) needs = NeedsOfKernel(call, params.kernel());
+  if (request.type == CU_GRAPH_NODE_TYPE_GRAPH) needs = NeedsOfGraph(call, params.get().graph.graph);
+  const CUresult result =
+      WithLocalMemory(call, needs, [&] { return call.driver().cuGraphExecNodeSetParams(exec, node, &params.get()); });
+  if (result == CUDA_SUCCESS) call.worker().parts().memory().charges().needs().Add(exec, needs);
   if (result == CUDA_SUCCESS && request.type == CU_GRAPH_NODE_TYPE_GRAPH) NotePart(call, exec, params.get().graph.graph);
   call.Finish(result);
 }

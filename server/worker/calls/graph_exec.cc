@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "generated/driver_table.h"
@@ -17,6 +18,7 @@
 #include "server/worker/code/blob_store.h"
 #include "server/worker/completion.h"
 #include "server/worker/graphs/host_copy_node.h"
+#include "server/worker/graphs/kernel_needs.h"
 #include "server/worker/memory/session_memory.h"
 #include "server/worker/memory/with_room.h"
 #include "server/worker/timed_launch.h"
@@ -30,11 +32,22 @@ constexpr size_t kLogBytesMax = 64 * 1024;
 
 GraphCharges& Graphs(CallContext& call) { return call.worker().parts().memory().charges().graphs(); }
 
+GraphNeeds& Needs(CallContext& call) { return call.worker().parts().memory().charges().needs(); }
+
 // The result of `work`, which launches or uploads `exec`.
 template <typename Work>
 CUresult WithMemory(CallContext& call, CUgraphExec exec, const Work& work) {
-  if (!Graphs(call).any()) return work();
-  return WithoutReserves(call, [&] { return Graphs(call).Launch(exec, work); });
+  const auto allocate = [&] {
+    if (!Graphs(call).any()) return work();
+    return WithoutReserves(call, [&] { return Graphs(call).Launch(exec, work); });
+  };
+  return Needs(call).any() ? WithLocalMemory(call, Needs(call).Of(exec), allocate) : allocate();
+}
+
+// `exec` was made from `graph`, or is one of it now.
+void NoteInstance(CallContext& call, CUgraphExec exec, CUgraph graph, LocalNeeds needs) {
+  NoteInstance(call, exec, graph);
+  Needs(call).Set(exec, std::move(needs));
 }
 
 // Handles of nodes that the driver named in an error; nodes of graphs embedded by the driver itself are unknown objects
@@ -68,23 +81,26 @@ void Update(CallContext& call, const Request& request) {
   const auto graph = call.Use<CUgraph>(request.graph);
   if (!call.ok()) return call.Finish(call.error());
   const DriverTable& driver = call.driver();
+  const LocalNeeds needs = NeedsOfGraph(call, graph);
   Reply reply;
   if (driver.cuGraphExecUpdate_v2 != nullptr) {
     CUgraphExecUpdateResultInfo info{};
-    reply.result = driver.cuGraphExecUpdate_v2(exec, graph, &info);
+    reply.result = WithLocalMemory(call, needs, [&] { return driver.cuGraphExecUpdate_v2(exec, graph, &info); });
     reply.update_result = info.result;
     reply.error_node = KnownNode(call, info.errorNode);
     reply.error_from_node = KnownNode(call, info.errorFromNode);
   } else if (driver.cuGraphExecUpdate != nullptr) {
     CUgraphNode node = nullptr;
     CUgraphExecUpdateResult update = CU_GRAPH_EXEC_UPDATE_ERROR;
-    reply.result = driver.cuGraphExecUpdate(exec, graph, &node, &update);
+    reply.result = WithLocalMemory(call, needs, [&] { return driver.cuGraphExecUpdate(exec, graph, &node, &update); });
     reply.update_result = update;
     reply.error_node = KnownNode(call, node);
   } else {
     return call.Finish(MissingEntry("cuGraphExecUpdate"));
   }
-  if (reply.result == CUDA_SUCCESS) NoteInstance(call, exec, graph);
+  // The limit refused it, and the driver was not asked.
+  if (reply.result == CUDA_ERROR_OUT_OF_MEMORY) reply.update_result = CU_GRAPH_EXEC_UPDATE_ERROR;
+  if (reply.result == CUDA_SUCCESS) NoteInstance(call, exec, graph, needs);
   call.Finish(CUDA_SUCCESS, reply);  // the update's own result is in the reply, since a failure has outputs too
 }
 
@@ -107,6 +123,7 @@ void Do_cuGraphInstantiateWithParams(CallContext& call, const cuGraphInstantiate
   params.flags = request.flags;
   params.hUploadStream = stream;
   CUgraphExec exec = nullptr;
+  LocalNeeds needs;
   cuGraphInstantiateWithParamsReply reply;
   if (RefuseHostCopy(call, graph, request.flags, &params.hErrNode_out, &reply)) {
     params.result_out = CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED;
@@ -114,7 +131,9 @@ void Do_cuGraphInstantiateWithParams(CallContext& call, const cuGraphInstantiate
     const auto instantiate = [&] { return driver.cuGraphInstantiateWithParams(&exec, graph, &params); };
     const bool uploads = (request.flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) != 0;
     const auto upload = [&] { return Graphs(call).Upload(graph, instantiate); };
-    reply.result = uploads && Graphs(call).any() ? WithoutReserves(call, upload) : instantiate();
+    needs = NeedsOfGraph(call, graph);
+    reply.result = WithLocalMemory(call, needs,
+                                   [&] { return uploads && Graphs(call).any() ? WithoutReserves(call, upload) : instantiate(); });
     // The limit refused it, and the driver was not asked.
     if (reply.result != CUDA_SUCCESS && params.result_out == CUDA_GRAPH_INSTANTIATE_SUCCESS) {
       params.result_out = CUDA_GRAPH_INSTANTIATE_ERROR;
@@ -122,7 +141,7 @@ void Do_cuGraphInstantiateWithParams(CallContext& call, const cuGraphInstantiate
   }
   reply.instantiate_result = params.result_out;
   if (reply.result == CUDA_SUCCESS) {
-    NoteInstance(call, exec, graph);
+    NoteInstance(call, exec, graph, std::move(needs));
     call.New(request.exec, exec);
     reply.device_graph = DeviceGraph(exec, request.flags);
   } else {
@@ -139,12 +158,15 @@ void Do_cuGraphInstantiateWithFlags(CallContext& call, const cuGraphInstantiateW
   }
   CUgraphExec exec = nullptr;
   CUgraphNode node = nullptr;
+  LocalNeeds needs;
   cuGraphInstantiateWithFlagsReply reply;
   if (!RefuseHostCopy(call, graph, request.flags, &node, &reply)) {
-    reply.result = call.driver().cuGraphInstantiateWithFlags(&exec, graph, request.flags);
+    needs = NeedsOfGraph(call, graph);
+    reply.result =
+        WithLocalMemory(call, needs, [&] { return call.driver().cuGraphInstantiateWithFlags(&exec, graph, request.flags); });
   }
   if (reply.result == CUDA_SUCCESS) {
-    NoteInstance(call, exec, graph);
+    NoteInstance(call, exec, graph, std::move(needs));
     call.New(request.exec, exec);
     reply.device_graph = DeviceGraph(exec, request.flags);
   }
@@ -169,9 +191,12 @@ void Do_cuGraphExecChildGraphNodeSetParams(CallContext& call, const cuGraphExecC
   if (call.driver().cuGraphExecChildGraphNodeSetParams == nullptr) {
     return call.Finish(MissingEntry("cuGraphExecChildGraphNodeSetParams"));
   }
-  const CUresult result = IsHostCopyNode(call, node) ? CUDA_ERROR_INVALID_VALUE  // a copy, to the application
-                                                     : call.driver().cuGraphExecChildGraphNodeSetParams(exec, node, child);
+  if (IsHostCopyNode(call, node)) return call.Finish(CUDA_ERROR_INVALID_VALUE);  // a copy, to the application
+  const LocalNeeds needs = NeedsOfGraph(call, child);
+  const CUresult result =
+      WithLocalMemory(call, needs, [&] { return call.driver().cuGraphExecChildGraphNodeSetParams(exec, node, child); });
   if (result == CUDA_SUCCESS) NotePart(call, exec, child);
+  if (result == CUDA_SUCCESS) Needs(call).Add(exec, needs);
   call.Finish(result);
 }
 
@@ -238,10 +263,12 @@ void Do_cuGraphInstantiate_v2(CallContext& call, const cuGraphInstantiate_v2Requ
   CUgraphNode node = nullptr;
   CUgraphExec exec = nullptr;
   cuGraphInstantiate_v2Reply reply;
-  reply.result = driver.cuGraphInstantiate_v2(&exec, graph, &node, log.data(), log.size());
+  LocalNeeds needs = NeedsOfGraph(call, graph);
+  reply.result =
+      WithLocalMemory(call, needs, [&] { return driver.cuGraphInstantiate_v2(&exec, graph, &node, log.data(), log.size()); });
   reply.log = std::string_view(log.data(), strnlen(log.data(), log.size()));
   if (reply.result == CUDA_SUCCESS) {
-    NoteInstance(call, exec, graph);
+    NoteInstance(call, exec, graph, std::move(needs));
     call.New(request.exec, exec);
   } else {
     reply.error_node = KnownNode(call, node);

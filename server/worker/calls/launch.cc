@@ -2,6 +2,7 @@
 
 #include <cuda.h>
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -13,6 +14,8 @@
 #include "server/worker/code/launch_attributes.h"
 #include "server/worker/code/layout_table.h"
 #include "server/worker/completion.h"
+#include "server/worker/memory/local_memory.h"
+#include "server/worker/object_table.h"
 #include "server/worker/recent_launches.h"
 #include "server/worker/timed_launch.h"
 #include "server/worker/worker.h"
@@ -55,7 +58,8 @@ struct Prepared {
   CUfunction function = nullptr;
   CUstream stream = nullptr;
   ParameterArray parameters;
-  const char* name = "";  // of the kernel
+  const char* name = "";     // of the kernel
+  uint32_t local_bytes = 0;  // of each thread
 };
 
 template <typename Request>
@@ -69,6 +73,7 @@ bool Prepare(CallContext& call, const Request& request, Prepared* prepared) {
   call.worker().completion().NoteKernel();
   call.worker().recent_launches().Note(layout->name, request);
   prepared->name = layout->name;
+  prepared->local_bytes = layout->local_bytes;
   prepared->function = call.Use<CUfunction>(request.function);
   prepared->stream = call.UseStream(request.stream);
   if (!call.ok()) {
@@ -83,7 +88,18 @@ bool Prepare(CallContext& call, const Request& request, Prepared* prepared) {
 // `work`: the driver's call.
 template <typename Work>
 CUresult Launch(CallContext& call, const Prepared& launch, const Work& work) {
-  return Launched(call, TimedLaunch(call, launch.name, launch.stream, work));
+  const auto timed = [&] { return TimedLaunch(call, launch.name, launch.stream, work); };
+  if (launch.local_bytes == 0 || HasLocalMemory(call, launch.local_bytes)) [[likely]]
+    return Launched(call, timed());
+  return Launched(call, LaunchWithLocalMemory(call, launch.stream, launch.local_bytes, timed));
+}
+
+// In the context of `stream`.
+void NoteNeed(CallContext& call, CUstream stream, uint64_t local_bytes, LocalNeeds* needs) {
+  CUcontext context = nullptr;
+  if (!call.ok() || call.driver().cuStreamGetCtx(stream, &context) != CUDA_SUCCESS) return;
+  const HandleId id = call.worker().objects().HandleOf(HandleKind::kContext, reinterpret_cast<uint64_t>(context));
+  if (!id.is_null()) (*needs)[id] = std::max((*needs)[id], local_bytes);
 }
 
 }  // namespace
@@ -140,6 +156,7 @@ void Do_cuLaunchCooperativeKernelMultiDevice(CallContext& call, const cuLaunchCo
   }
   std::vector<ParameterArray> parameters(count);
   std::vector<CUDA_LAUNCH_PARAMS> launches(count);
+  LocalNeeds needs;
   std::span<const std::byte> packed = request.parameters;
   for (size_t i = 0; i < count; ++i) {
     CUresult error = CUDA_SUCCESS;
@@ -152,6 +169,7 @@ void Do_cuLaunchCooperativeKernelMultiDevice(CallContext& call, const cuLaunchCo
     CUDA_LAUNCH_PARAMS& launch = launches[i];
     launch.function = call.Use<CUfunction>(request.functions[i]);
     launch.hStream = call.UseStream(request.streams[i]);
+    if (layout->local_bytes != 0) NoteNeed(call, launch.hStream, layout->local_bytes, &needs);
     const std::span shape = std::span(request.shapes.data(), request.shapes.size()).subspan(7 * i, 7);
     launch.gridDimX = shape[0];
     launch.gridDimY = shape[1];
@@ -166,7 +184,9 @@ void Do_cuLaunchCooperativeKernelMultiDevice(CallContext& call, const cuLaunchCo
   if (call.driver().cuLaunchCooperativeKernelMultiDevice == nullptr) return call.Finish(CUDA_ERROR_NOT_SUPPORTED);
   call.worker().gate().CountKernel();
   if (count > 0) AwaitTurn(call, launches[0].hStream, {request.functions[0].value(), count});
-  call.Finish(call.driver().cuLaunchCooperativeKernelMultiDevice(launches.data(), static_cast<unsigned>(count), request.flags));
+  call.Finish(WithLocalMemory(call, needs, [&] {
+    return call.driver().cuLaunchCooperativeKernelMultiDevice(launches.data(), static_cast<unsigned>(count), request.flags);
+  }));
 }
 
 void Do_cuFuncGetName(CallContext& call, const cuFuncGetNameRequest& request) {

@@ -20,6 +20,10 @@ void FindLimits(const DriverTable& driver, bool is_kernel, uint64_t object, Kern
     return is_kernel ? driver.cuKernelGetAttribute(value, attribute, reinterpret_cast<CUkernel>(object), device)
                      : driver.cuFuncGetAttribute(value, attribute, reinterpret_cast<CUfunction>(object));
   };
+  int local_bytes = 0;
+  if (ask(CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, &local_bytes) == CUDA_SUCCESS) {
+    layout->local_bytes = static_cast<uint32_t>(std::max(local_bytes, 0));
+  }
   int version = 0, threads = 0, fixed_bytes = 0, dynamic_bytes = 0, cluster = 0, cluster_needed = 0;
   if (ask(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &threads) != CUDA_SUCCESS ||
       ask(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, &fixed_bytes) != CUDA_SUCCESS ||
@@ -28,6 +32,12 @@ void FindLimits(const DriverTable& driver, bool is_kernel, uint64_t object, Kern
       ask(CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET, &cluster_needed) != CUDA_SUCCESS ||
       ask(CU_FUNC_ATTRIBUTE_BINARY_VERSION, &version) != CUDA_SUCCESS) {
     return;
+  }
+  size_t local_limit = 0;
+  if (layout->local_bytes != 0 &&
+      (driver.cuCtxGetLimit == nullptr || driver.cuCtxGetLimit(&local_limit, CU_LIMIT_STACK_SIZE) != CUDA_SUCCESS ||
+       layout->local_bytes > local_limit)) {
+    return;  // a launch takes memory
   }
   // Blocks of a cluster have to fit together. Code for no version that the device has is found out by a launch.
   if (cluster != 0 || cluster_needed != 0 || version == 0) return;
@@ -95,6 +105,7 @@ const KernelLayout* LayoutTable::FindSlowly(HandleId function, CUresult* error) 
   FindLimits(driver, is_kernel, object, layout.get());
   layout->name = worker_.recent_launches().Keep(NameIn(driver, is_kernel, object));
   MutexLock lock(mutex_);
+  if (layout->local_bytes > largest_local_bytes()) largest_local_bytes_.store(layout->local_bytes, std::memory_order_relaxed);
   return Remember(function, layouts_.try_emplace(function.value(), std::move(layout)).first->second.get());
 }
 

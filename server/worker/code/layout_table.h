@@ -25,10 +25,11 @@ struct KernelLayout {
   std::vector<uint32_t> offsets_and_sizes;
   uint32_t bytes = 0;
   // A launch of up to so many threads a block, with up to so many bytes of dynamic shared memory, does not lack resources as long
-  // as no attribute of the kernel is changed. 0 threads: nothing is known.
+  // as no attribute of the kernel is changed. 0 threads: nothing is known, or it may lack memory.
   uint32_t max_threads = 0;
   uint32_t max_shared_bytes = 0;
-  const char* name = "";  // mangled, as RecentLaunches keeps it
+  uint32_t local_bytes = 0;  // local memory of each thread. 0: none, or the driver did not tell
+  const char* name = "";     // mangled, as RecentLaunches keeps it
 
   // Into a reply that describes a kernel, which borrows the layout.
   template <typename Reply>
@@ -59,6 +60,8 @@ class LayoutTable {
     return FindSlowly(function, error);
   }
   void Drop(HandleId function);
+  // The most local memory that a thread of any kernel needs whose layout was asked for.
+  uint32_t largest_local_bytes() const { return largest_local_bytes_.load(std::memory_order_relaxed); }
 
  private:
   // The function of these slots that was asked for last. Written under the mutex; readers take none, and believe what they have
@@ -76,6 +79,7 @@ class LayoutTable {
 
   Worker& worker_;
   std::array<Recent, kRecent> recent_;
+  std::atomic<uint32_t> largest_local_bytes_{0};
   Mutex mutex_;
   std::unordered_map<uint64_t, std::unique_ptr<KernelLayout>> layouts_ GUARDED_BY(mutex_);
 };

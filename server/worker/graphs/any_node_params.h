@@ -17,6 +17,8 @@ class AnyNodeParams {
   // failed (see call.ok()). Copies of memory that only the client has are not for here (host_copy_node.h).
   bool Decode(CallContext& call, uint32_t type, std::span<const std::byte> params);
   CUgraphNodeParams& get() { return params_; }
+  // Of a kernel node.
+  const CUDA_KERNEL_NODE_PARAMS& kernel() const { return kernel_.get(); }
 
  private:
   CUgraphNodeParams params_{};

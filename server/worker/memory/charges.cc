@@ -15,7 +15,9 @@ Charges::Charges(Worker& worker)
     switch (id.kind()) {
       case HandleKind::kMemoryAllocation: return physical_.Released(object);
       case HandleKind::kMemoryPool: return pools_.Destroyed(reinterpret_cast<CUmemoryPool>(object));
-      case HandleKind::kGraphExec: return graphs_.ForgetInstance(reinterpret_cast<CUgraphExec>(object));
+      case HandleKind::kGraphExec:
+        graphs_.ForgetInstance(reinterpret_cast<CUgraphExec>(object));
+        return needs_.Forget(reinterpret_cast<CUgraphExec>(object));
       case HandleKind::kArray:
       case HandleKind::kMipmappedArray:
       case HandleKind::kModule:

@@ -8,15 +8,16 @@
 // | cuMemCreate, imports | physical() |
 // | memory pools | pools() |
 // | allocation nodes of graphs | graphs() |
-// | heap, printf buffer and stacks of contexts | limits() |
+// | heap, printf buffer, stacks and local memory of contexts | limits(); of graphs what needs() says |
 // | arrays, variables of modules and libraries | objects(), as long as their handle lives |
 //
-// Not the program's, and not counted: contexts, code, queues, and the local memory of kernels. Any thread.
+// Not the program's, and not counted: contexts, with the local memory that they begin with, code, and queues. Any thread.
 #pragma once
 
 #include <cuda.h>
 
 #include "server/worker/memory/graph_charges.h"
+#include "server/worker/memory/graph_needs.h"
 #include "server/worker/memory/held_memory.h"
 #include "server/worker/memory/limit_charges.h"
 #include "server/worker/memory/memory_ledger.h"
@@ -39,6 +40,7 @@ class Charges {
   PoolCharges& pools() { return pools_; }
   GraphCharges& graphs() { return graphs_; }
   LimitCharges& limits() { return limits_; }
+  GraphNeeds& needs() { return needs_; }
   HeldObjects& objects() { return objects_; }
 
   // Counts what pools and graphs have reserved by now: they give back by themselves.
@@ -52,6 +54,7 @@ class Charges {
   PoolCharges pools_;
   GraphCharges graphs_;
   LimitCharges limits_;
+  GraphNeeds needs_;
   HeldObjects objects_;
 };
 

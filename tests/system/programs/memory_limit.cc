@@ -5,6 +5,7 @@
 //   memory_limit PATH       that path alone
 //   memory_limit hold N     holds N MiB, prints a line, and frees them when a line comes
 //   memory_limit share N    the same, and the line is the handle by which others open them
+//   memory_limit local N    the same, of local memory that a kernel needs
 //   memory_limit try N      whether N MiB can be had: prints yes or no
 //   memory_limit open HANDLE  whether these can be opened: likewise
 //
@@ -198,6 +199,134 @@ size_t Heap() {
   return limit_bytes;
 }
 
+// A kernel whose threads need so much memory of their own.
+CUfunction Kernel(size_t bytes, CUmodule* module) {
+  const std::string text =
+      ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry needs(.param .u64 p)\n{\n  .local .align 16 .b8 a[" +
+      std::to_string(bytes) +
+      "];\n  .reg .u64 %d<3>;\n  .reg .u32 %r<2>;\n  .reg .pred %q;\n  ld.param.u64 %d0, [p];\n  mov.u64 %d1, a;\n"
+      "  add.u64 %d2, %d1, %d0;\n  st.local.u32 [%d2], 7;\n  ld.local.u32 %r1, [%d2+64];\n  setp.eq.u64 %q, %d0, 123456;\n"
+      "  @%q st.global.u32 [%d0], %r1;\n  ret;\n}\n";
+  CUfunction function = nullptr;
+  CHECK_DRIVER(cuModuleLoadData(module, text.c_str()));
+  CHECK_DRIVER(cuModuleGetFunction(&function, *module, "needs"));
+  return function;
+}
+
+CUresult Launch(CUfunction kernel, CUstream stream = nullptr) {
+  uint64_t offset = 8;
+  void* params[] = {&offset};
+  return cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, params, nullptr);
+}
+
+size_t StackLimit() {
+  size_t value = 0;
+  CHECK_DRIVER(cuCtxGetLimit(&value, CU_LIMIT_STACK_SIZE));
+  return value;
+}
+
+// Local memory that takes `bytes` of the device: for each thread, beside what a context has.
+size_t LocalBytes(size_t bytes) {
+  int processors = 0, threads = 0;
+  CHECK_DRIVER(cuDeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
+  CHECK_DRIVER(cuDeviceGetAttribute(&threads, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, 0));
+  return StackLimit() + bytes / (static_cast<size_t>(processors) * static_cast<size_t>(threads)) / 16 * 16;
+}
+
+// Local memory of kernels: taken with a first launch, and kept until the program lowers the limit.
+size_t LocalMemory() {
+  const size_t before = StackLimit(), free = Free();
+  const size_t all = LocalBytes(limit_bytes), half = LocalBytes(limit_bytes / 2);
+  CUmodule modules[3];
+  const CUfunction fits = Kernel(half, &modules[0]), more = Kernel(all + 1024, &modules[1]), small = Kernel(128, &modules[2]);
+  ExpectRefused(Launch(more));
+  CHECK_DRIVER(cuCtxSynchronize());
+  EXPECT_EQ(StackLimit(), before);
+  CHECK_DRIVER(Launch(fits));
+  CHECK_DRIVER(Launch(fits));
+  CHECK_DRIVER(cuCtxSynchronize());
+  EXPECT_EQ(StackLimit(), half);
+  CUdeviceptr block = 0;
+  ExpectRefused(cuMemAlloc(&block, free / 2 + 4 * kMiB));
+  CHECK_DRIVER(cuMemAlloc(&block, free / 2 - 4 * kMiB));
+  ExpectRefused(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, all));
+  CHECK_DRIVER(cuMemFree(block));
+  CHECK_DRIVER(Launch(small));
+  CHECK_DRIVER(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, before));
+  EXPECT_EQ(Free(), free);
+  // Launched often enough not to be waited for: its refusal comes later then.
+  CHECK_DRIVER(cuMemAlloc(&block, free / 2 + 4 * kMiB));
+  CUresult launched = Launch(fits);
+  if (launched == CUDA_SUCCESS) launched = cuCtxSynchronize();
+  ExpectRefused(launched);
+  CHECK_DRIVER(cuMemFree(block));
+  CHECK_DRIVER(Launch(fits));
+  CHECK_DRIVER(cuCtxSynchronize());
+  CHECK_DRIVER(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, before));
+  for (CUmodule module : modules) CHECK_DRIVER(cuModuleUnload(module));
+  return limit_bytes;
+}
+
+CUgraph Captured(CUfunction kernel) {
+  CUstream stream = nullptr;
+  CUgraph graph = nullptr;
+  CHECK_DRIVER(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  CHECK_DRIVER(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  CHECK_DRIVER(Launch(kernel, stream));
+  CHECK_DRIVER(cuStreamEndCapture(stream, &graph));
+  CHECK_DRIVER(cuStreamDestroy(stream));
+  return graph;
+}
+
+// Local memory of graphs: taken when they are instantiated or changed, and when they are launched after the limit was lowered.
+size_t GraphLocalMemory() {
+  const size_t before = StackLimit(), free = Free();
+  CUmodule modules[3];
+  const CUfunction half = Kernel(LocalBytes(limit_bytes / 2), &modules[0]);
+  const CUfunction more = Kernel(LocalBytes(limit_bytes) + 1024, &modules[1]), small = Kernel(128, &modules[2]);
+  const CUgraph graphs[] = {Captured(half), Captured(more), Captured(small)};
+  EXPECT_EQ(Free(), free);
+  CUgraphExec exec = nullptr, changed = nullptr;
+  ExpectRefused(cuGraphInstantiateWithFlags(&exec, graphs[1], 0));
+  CUDA_GRAPH_INSTANTIATE_PARAMS with{};
+  ExpectRefused(cuGraphInstantiateWithParams(&exec, graphs[1], &with));
+  EXPECT_EQ(static_cast<int>(with.result_out), static_cast<int>(CUDA_GRAPH_INSTANTIATE_ERROR));
+  CHECK_DRIVER(cuGraphInstantiateWithFlags(&changed, graphs[2], 0));
+  EXPECT_EQ(Free(), free);
+  CHECK_DRIVER(cuGraphInstantiateWithFlags(&exec, graphs[0], 0));
+  CUdeviceptr block = 0;
+  ExpectRefused(cuMemAlloc(&block, free / 2 + 4 * kMiB));
+  CHECK_DRIVER(cuGraphLaunch(exec, nullptr));
+  CHECK_DRIVER(cuCtxSynchronize());
+  CHECK_DRIVER(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, before));
+  EXPECT_EQ(Free(), free);
+  // There is not so much left now: the launch fails, and nothing else does.
+  CHECK_DRIVER(cuMemAlloc(&block, free / 2 + 4 * kMiB));
+  CUresult launched = cuGraphLaunch(exec, nullptr);
+  if (launched == CUDA_SUCCESS) launched = cuCtxSynchronize();
+  ExpectRefused(launched);
+  size_t count = 1;
+  CUgraphNode node = nullptr;
+  CUDA_KERNEL_NODE_PARAMS params{};
+  CHECK_DRIVER(cuGraphGetNodes(graphs[2], &node, &count));
+  CHECK_DRIVER(cuGraphKernelNodeGetParams(node, &params));
+  params.func = half;
+  ExpectRefused(cuGraphExecKernelNodeSetParams(changed, node, &params));
+  CUgraphExecUpdateResultInfo info{};
+  ExpectRefused(cuGraphExecUpdate(changed, graphs[0], &info));
+  CHECK_DRIVER(cuGraphLaunch(changed, nullptr));
+  CHECK_DRIVER(cuMemFree(block));
+  CHECK_DRIVER(cuGraphExecKernelNodeSetParams(changed, node, &params));
+  ExpectRefused(cuMemAlloc(&block, free / 2 + 4 * kMiB));
+  CHECK_DRIVER(cuGraphLaunch(changed, nullptr));
+  CHECK_DRIVER(cuCtxSynchronize());
+  CHECK_DRIVER(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, before));
+  for (CUgraphExec one : {exec, changed}) CHECK_DRIVER(cuGraphExecDestroy(one));
+  for (CUgraph graph : graphs) CHECK_DRIVER(cuGraphDestroy(graph));
+  for (CUmodule module : modules) CHECK_DRIVER(cuModuleUnload(module));
+  return limit_bytes;
+}
+
 std::string WithVariable(size_t bytes) {
   return ".version 7.0\n.target sm_70\n.address_size 64\n.visible .global .align 16 .b8 table[" + std::to_string(bytes) +
          "];\n.visible .entry nothing()\n{\n  ret;\n}\n";
@@ -270,6 +399,8 @@ const std::map<std::string, size_t (*)()> kPaths = {
     {"heap", Heap},
     {"variables", Variables},
     {"graph-memory", GraphMemory},
+    {"local-memory", LocalMemory},
+    {"graph-local-memory", GraphLocalMemory},
 };
 
 std::string Handle(CUdeviceptr block) {
@@ -316,6 +447,14 @@ int main(int argc, char** argv) {
     std::puts(what == "hold" ? "held" : Handle(block).c_str());
     (void)std::getchar();
     CHECK_DRIVER(cuMemFree(block));
+    return 0;
+  }
+  if (what == "local") {
+    CUmodule module = nullptr;
+    CHECK_DRIVER(Launch(Kernel(LocalBytes(std::stoul(argv[2]) * kMiB), &module)));
+    CHECK_DRIVER(cuCtxSynchronize());
+    std::puts("held");
+    (void)std::getchar();
     return 0;
   }
   const size_t before = Free();

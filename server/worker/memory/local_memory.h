@@ -1,0 +1,28 @@
+// Work for which a context may get more local memory for the threads of its kernels: counted before the driver is asked
+// (limit_charges.h). Executor and helper threads; what is current there changes and is then the record's context again.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <functional>
+
+#include "protocol/wire/handle.h"
+#include "server/worker/call_context.h"
+#include "server/worker/memory/graph_needs.h"
+
+namespace tessera {
+
+// The result of `work`. CUDA_ERROR_OUT_OF_MEMORY, and it was not called, where the session may not hold what that takes. May
+// block for some seconds then.
+CUresult WithLocalMemory(CallContext& call, const LocalNeeds& needs, const std::function<CUresult()>& work);
+
+// Whether launches of a kernel with so much need no look: the record's context has it.
+bool HasLocalMemory(CallContext& call, uint64_t local_bytes);
+// Whether so much is what a context of the session has of its own, so that nothing is counted for it, whatever becomes of limits.
+// True of one that has ended. It is the current one afterwards.
+bool IsOwnLocalMemory(CallContext& call, HandleId context, uint64_t local_bytes);
+// As WithLocalMemory(), of a launch into `stream` in the record's context. Into one that captures it takes nothing.
+CUresult LaunchWithLocalMemory(CallContext& call, CUstream stream, uint64_t local_bytes, const std::function<CUresult()>& launch);
+
+}  // namespace tessera
