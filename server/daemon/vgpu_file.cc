@@ -12,6 +12,11 @@
 #include "protocol/base/log.h"
 
 namespace tessera {
+namespace {
+
+constexpr size_t kPieceBytes = 4096;
+
+}  // namespace
 
 Result<VgpuFile> VgpuFile::Open(const std::string& path) {
   std::filesystem::path directory = std::filesystem::path(path).parent_path();
@@ -30,16 +35,18 @@ Result<VgpuFile> VgpuFile::Open(const std::string& path) {
 Status VgpuFile::Read(std::string* text) const {
   const UniqueFd file(open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.valid()) return Status::FromErrno("cannot read the file of vGPUs " + path_, errno);
-  std::string read_text(kVgpuFileBytesMax + 1, '\0');
-  size_t size = 0;
-  for (ssize_t got = 1; got > 0 && size < read_text.size(); size += static_cast<size_t>(got)) {
-    got = read(file.get(), read_text.data() + size, read_text.size() - size);
+  // Piece by piece: room for the largest file would be kept with every text.
+  std::string read_text;
+  char piece[kPieceBytes];
+  for (;;) {
+    const ssize_t got = read(file.get(), piece, sizeof(piece));
     if (got < 0) return Status::FromErrno("cannot read the file of vGPUs " + path_, errno);
+    if (got == 0) break;
+    read_text.append(piece, static_cast<size_t>(got));
+    if (read_text.size() > kVgpuFileBytesMax) {
+      return Status(StatusCode::kResourceExhausted, "the file of vGPUs " + path_ + " has more than a MiB: that is none");
+    }
   }
-  if (size > kVgpuFileBytesMax) {
-    return Status(StatusCode::kResourceExhausted, "the file of vGPUs " + path_ + " has more than a MiB: that is none");
-  }
-  read_text.resize(size);
   *text = std::move(read_text);
   return Status::Ok();
 }

@@ -85,13 +85,20 @@ bool Prepare(CallContext& call, const Request& request, Prepared* prepared) {
   return true;
 }
 
+// Of a kernel with local memory. Apart from Launch(), which most launches pass alone.
+template <typename Work>
+[[gnu::noinline]] CUresult LaunchCounted(CallContext& call, const Prepared& launch, const Work& work) {
+  const auto timed = [&] { return TimedLaunch(call, launch.name, launch.stream, work); };
+  if (HasLocalMemory(call, launch.local_bytes)) return Launched(call, timed());
+  return Launched(call, LaunchWithLocalMemory(call, launch.stream, launch.local_bytes, timed));
+}
+
 // `work`: the driver's call.
 template <typename Work>
 CUresult Launch(CallContext& call, const Prepared& launch, const Work& work) {
-  const auto timed = [&] { return TimedLaunch(call, launch.name, launch.stream, work); };
-  if (launch.local_bytes == 0 || HasLocalMemory(call, launch.local_bytes)) [[likely]]
-    return Launched(call, timed());
-  return Launched(call, LaunchWithLocalMemory(call, launch.stream, launch.local_bytes, timed));
+  if (launch.local_bytes != 0) [[unlikely]]
+    return LaunchCounted(call, launch, work);
+  return Launched(call, TimedLaunch(call, launch.name, launch.stream, work));
 }
 
 // In the context of `stream`.
