@@ -85,20 +85,17 @@ bool Prepare(CallContext& call, const Request& request, Prepared* prepared) {
   return true;
 }
 
-// Of a kernel with local memory. Apart from Launch(), which most launches pass alone.
-template <typename Work>
-[[gnu::noinline]] CUresult LaunchCounted(CallContext& call, const Prepared& launch, const Work& work) {
-  const auto timed = [&] { return TimedLaunch(call, launch.name, launch.stream, work); };
-  if (HasLocalMemory(call, launch.local_bytes)) return Launched(call, timed());
-  return Launched(call, LaunchWithLocalMemory(call, launch.stream, launch.local_bytes, timed));
-}
-
 // `work`: the driver's call.
 template <typename Work>
 CUresult Launch(CallContext& call, const Prepared& launch, const Work& work) {
-  if (launch.local_bytes != 0) [[unlikely]]
-    return LaunchCounted(call, launch, work);
-  return Launched(call, TimedLaunch(call, launch.name, launch.stream, work));
+  LocalLaunch local;
+  CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+  do {
+    if (launch.local_bytes != 0 && !local.Begin(call, launch.stream, launch.local_bytes)) [[unlikely]]
+      break;
+    result = TimedLaunch(call, launch.name, launch.stream, work);
+  } while (launch.local_bytes != 0 && local.End(call, result));
+  return Launched(call, result);
 }
 
 // In the context of `stream`.

@@ -1,5 +1,6 @@
 #include "server/worker/memory/local_memory.h"
 
+#include <utility>
 #include <vector>
 
 #include "generated/driver_table.h"
@@ -48,22 +49,32 @@ CUresult WithLocalMemory(CallContext& call, const LocalNeeds& needs, const std::
   return WithRoom(call, 0, [&] { return TryOnce(call, needs, work); });
 }
 
-bool HasLocalMemory(CallContext& call, uint64_t local_bytes) {
-  return Limits(call).Fits(HandleId(call.header().context), local_bytes);
-}
-
 bool IsOwnLocalMemory(CallContext& call, HandleId context, uint64_t local_bytes) {
   if (!EnterContext(call, context)) return true;
   return local_bytes <= Limits(call).OwnBytes(call.worker().objects().HolderOf(context).value(), CurrentDevice(call));
 }
 
-CUresult LaunchWithLocalMemory(CallContext& call, CUstream stream, uint64_t local_bytes,
-                               const std::function<CUresult()>& launch) {
+bool LocalLaunch::Begin(CallContext& call, CUstream stream, uint64_t local_bytes) {
+  const HandleId context(call.header().context);
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-  if (call.driver().cuStreamIsCapturing(stream, &capture) == CUDA_SUCCESS && capture != CU_STREAM_CAPTURE_STATUS_NONE) {
-    return launch();
-  }
-  return WithLocalMemory(call, {{HandleId(call.header().context), local_bytes}}, launch);
+  counted_ = false;
+  if (context.is_null() || Limits(call).Fits(context, local_bytes)) return true;
+  if (call.driver().cuStreamIsCapturing(stream, &capture) == CUDA_SUCCESS && capture != CU_STREAM_CAPTURE_STATUS_NONE)
+    return true;
+  const auto begin = [&] {
+    const uint64_t holder = call.holder().value();
+    return Limits(call).BeginLaunch(holder, CurrentDevice(call), local_bytes) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  };
+  counted_ = WithoutReserves(call, begin) == CUDA_SUCCESS;
+  return counted_;
+}
+
+bool LocalLaunch::End(CallContext& call, CUresult result) {
+  if (!counted_) return false;
+  Limits(call).EndLaunch(call.holder().value(), HandleId(call.header().context));
+  if (result != CUDA_ERROR_OUT_OF_MEMORY || std::exchange(again_, true)) return false;
+  const CUdevice device = CurrentDevice(call);
+  return ReleaseOwnReserves(call.worker(), device) || AskOthersForRoom(call.worker(), device, 0);
 }
 
 }  // namespace tessera

@@ -17,12 +17,26 @@ namespace tessera {
 // block for some seconds then.
 CUresult WithLocalMemory(CallContext& call, const LocalNeeds& needs, const std::function<CUresult()>& work);
 
-// Whether launches of a kernel with so much need no look: the record's context has it.
-bool HasLocalMemory(CallContext& call, uint64_t local_bytes);
 // Whether so much is what a context of the session has of its own, so that nothing is counted for it, whatever becomes of limits.
 // True of one that has ended. It is the current one afterwards.
 bool IsOwnLocalMemory(CallContext& call, HandleId context, uint64_t local_bytes);
-// As WithLocalMemory(), of a launch into `stream` in the record's context. Into one that captures it takes nothing.
-CUresult LaunchWithLocalMemory(CallContext& call, CUstream stream, uint64_t local_bytes, const std::function<CUresult()>& launch);
+// The launch of a kernel that has local memory, in the record's context, around the driver's call:
+//
+//   LocalLaunch local;
+//   do {
+//     if (!local.Begin(call, stream, local_bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+//     result = ...
+//   } while (local.End(call, result));
+class LocalLaunch {
+ public:
+  // False: the session may not hold what it takes. It takes nothing where the context has that, or `stream` captures it.
+  bool Begin(CallContext& call, CUstream stream, uint64_t local_bytes);
+  // True: the device had not so much, and there is room now.
+  bool End(CallContext& call, CUresult result);
+
+ private:
+  bool counted_ = false;
+  bool again_ = false;
+};
 
 }  // namespace tessera
