@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "programs/completion.h"
+#include "programs/config_lines.h"
 #include "programs/manual.h"
 #include "programs/settings_file.h"
 #include "programs/unknown_word.h"
@@ -110,7 +111,7 @@ int ServiceCommandLine::Parse(int argc, char** argv) {
   if (!settings_name_.empty()) {
     std::string path = SettingsPath(settings_name_);
     if (const std::optional<std::string> named = SettingsNamedIn(words)) path = *named == "none" ? "" : *named;
-    Result<std::vector<std::string>> more = SettingsAsWords(app_, path, words);
+    Result<std::vector<std::string>> more = SettingsAsWords(app_, path, words, &setting_lines_);
     if (!more.ok()) return Refuse(more.status().message());
     words.insert(words.begin(), more->begin(), more->end());
     if (!more->empty()) from_settings_ = path;
@@ -137,9 +138,22 @@ int ServiceCommandLine::Parse(int argc, char** argv) {
 }
 
 int ServiceCommandLine::Refuse(const std::string& why) const {
-  const std::string also = from_settings_.empty() ? "" : " (some options are from " + from_settings_ + ")";
-  std::cerr << app_.get_name() << ": " << why << also << ". See " << app_.get_name() << " --help.\n";
+  if (refusal_ != nullptr) {
+    *refusal_ = WithSettings(why);
+  } else {
+    std::cerr << app_.get_name() << ": " << WithSettings(why) << ". See " << app_.get_name() << " --help.\n";
+  }
   return kServiceUsage;
+}
+
+std::string ServiceCommandLine::WithSettings(const std::string& why) const {
+  if (from_settings_.empty()) return why;
+  for (size_t at = why.find("--"); at != std::string::npos; at = why.find("--", at + 2)) {
+    const size_t end = why.find_first_not_of("abcdefghijklmnopqrstuvwxyz-", at);
+    const auto line = setting_lines_.find(why.substr(at + 2, end - at - 2));
+    if (line != setting_lines_.end()) return ConfigError(from_settings_, line->second, why).message();
+  }
+  return why + " (some options are from " + from_settings_ + ")";
 }
 
 }  // namespace tessera

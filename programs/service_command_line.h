@@ -10,6 +10,7 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "programs/service_options.h"
@@ -35,19 +36,27 @@ class ServiceCommandLine {
   void AddCarrying();                  // carry_fd
   void AddSandbox(std::string* mode);  // of the process that carries sessions: a word of SandboxMode
 
+  // From now on Parse() and Refuse() say what is wrong there, without the program's name and its help, and nothing on stderr.
+  void RefuseTo(std::string* sentence) { refusal_ = sentence; }
   // Reads the file of settings before. -1 when the program is to run, else its exit code: kServiceOk after --help, --version and
   // --completion, whose text went to stdout; kServiceUsage after an error, whose sentence went to stderr.
   int Parse(int argc, char** argv);
-  // Says on stderr what is wrong with the command line; kServiceUsage.
+  // Says on stderr what is wrong with the command line, or with the line of the file of settings that has the option which `why`
+  // names first; kServiceUsage.
   int Refuse(const std::string& why) const;
 
  private:
+  // "FILE, line 3: " in front of it, if that can be said; else, behind it, that options are from the file.
+  std::string WithSettings(const std::string& why) const;
+
   CLI::App app_;
   ServiceOptions& options_;
   std::string shell_;
   std::string settings_name_;  // empty: there is no such file
   std::string settings_path_;  // of --config
   std::string from_settings_;  // the file that options are from
+  std::map<std::string, int> setting_lines_;
+  std::string* refusal_ = nullptr;
 };
 
 }  // namespace tessera

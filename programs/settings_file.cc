@@ -119,7 +119,8 @@ std::optional<std::string> SettingsNamedIn(const std::vector<std::string>& words
   return std::nullopt;
 }
 
-Result<std::vector<std::string>> SettingsAsWords(CLI::App& app, const std::string& path, const std::vector<std::string>& words) {
+Result<std::vector<std::string>> SettingsAsWords(CLI::App& app, const std::string& path, const std::vector<std::string>& words,
+                                                 std::map<std::string, int>* lines_of) {
   std::vector<std::string> more;
   if (path.empty() || !AreForSettings(app, words)) return more;
   Result<std::optional<std::string>> text = ReadSettingsFile(path);
@@ -135,9 +136,25 @@ Result<std::vector<std::string>> SettingsAsWords(CLI::App& app, const std::strin
     if (const std::string wrong = TryOut(app, of_line); !wrong.empty())
       return ConfigError(path, line.line, fmt::format("the value of the key '{}' is none: {}", line.key, Printable(wrong)));
     const bool is_said = std::ranges::any_of(words, [&](const std::string& word) { return NameIn(word) == line.key; });
-    if (!is_said) more.insert(more.end(), of_line.begin(), of_line.end());
+    if (is_said) continue;
+    more.insert(more.end(), of_line.begin(), of_line.end());
+    if (lines_of != nullptr) (*lines_of)[line.key] = line.line;
   }
   return more;
+}
+
+Settings SettingsIn(const CLI::App& app) {
+  Settings settings;
+  for (const std::string_view key : KeysOf(app)) {
+    const CLI::Option* const option = app.get_option_no_throw("--" + std::string(key));
+    std::vector<std::string>& values = settings[std::string(key)];
+    if (option->count() > 0) {
+      values = option->results();
+    } else if (!option->get_default_str().empty()) {
+      values = {option->get_default_str()};
+    }
+  }
+  return settings;
 }
 
 }  // namespace tessera

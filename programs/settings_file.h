@@ -9,6 +9,7 @@
 // Main thread.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,7 +37,13 @@ std::optional<std::string> SettingsNamedIn(const std::vector<std::string>& words
 // What the file at `path` adds to the command line `words`, as further words: an option that stands in `words` is not taken from
 // the file. `app` has all options; its values are those of the file afterwards. Nothing when there is no file, unless `words`
 // name it, and when `words` ask for help or the like, or have an option that --help does not show: these are for processes that a
-// service starts. An error has file, line and key, and goes for a value that the option does not take, too.
-Result<std::vector<std::string>> SettingsAsWords(CLI::App& app, const std::string& path, const std::vector<std::string>& words);
+// service starts. An error has file, line and key, and goes for a value that the option does not take, too. `lines`: where each
+// key is whose words these are.
+Result<std::vector<std::string>> SettingsAsWords(CLI::App& app, const std::string& path, const std::vector<std::string>& words,
+                                                 std::map<std::string, int>* lines = nullptr);
+
+// The values of all options that may stand in a file, by name, after parsing: as they were said, or the default that help shows.
+using Settings = std::map<std::string, std::vector<std::string>>;
+Settings SettingsIn(const CLI::App& app);
 
 }  // namespace tessera

@@ -24,6 +24,7 @@ class Auditor {
   // `context_bytes`: as of ServerReport.
   Auditor(Options::Audit mode, const std::vector<uint64_t>& context_bytes) : mode_(mode), memory_audit_(context_bytes) {}
 
+  void SetMode(Options::Audit mode) { mode_ = mode; }
   bool on() const { return mode_ != Options::Audit::kOff; }
   bool ends_sessions() const { return mode_ == Options::Audit::kEnd; }
   // `request`: with this server's sessions.
@@ -39,7 +40,7 @@ class Auditor {
   const MemoryAudit& memory_audit() const { return memory_audit_; }
 
  private:
-  const Options::Audit mode_;
+  Options::Audit mode_;
   Audit audit_;
   MemoryAudit memory_audit_;
   UniqueFd socket_;

@@ -27,7 +27,8 @@ namespace {
 constexpr const char* kFooter =
     R"(When clients may connect, one line on stdout says where and names the devices; everything else is on stderr. Clients are processes
 of the same user (or of root), and of whom --socket-group and --socket-mode let in. SIGTERM and SIGINT end the server: no new sessions, then --grace seconds for those that are open; a
-second signal ends them at once. SIGHUP lets it read the files of --control tls:// again: broken ones change nothing.
+second signal ends them at once. SIGHUP lets it read the file of options again, and the files of --control tls://: broken ones change nothing. Of the
+options audit, grace, host-memory, log, max-sessions and start-wait change then; the log says which others need a restart.
 
 Exit codes:
   0  ended after SIGTERM or SIGINT
@@ -148,10 +149,11 @@ std::string TakePlacer(const std::string& admission, Options* options) {
   return address.ok() ? "" : address.status().message();
 }
 
-}  // namespace
-
-int ParseOptions(int argc, char** argv, Options* options) {
+// As ParseOptions(); `refusal`: where the sentence goes instead of stderr, or null.
+int TakeOptions(int argc, char** argv, std::string* refusal, Options* options) {
+  options->words.assign(argv + 1, argv + argc);
   ServiceCommandLine line("tesserad", "Runs the GPU work of Tessera clients on this machine.", kFooter, *options);
+  line.RefuseTo(refusal);
   CLI::App& app = line.app();
   line.AddSettingsFile("tesserad.toml");
   std::vector<std::string> listen;
@@ -354,6 +356,7 @@ int ParseOptions(int argc, char** argv, Options* options) {
   app.add_option("--worker-uid", options->worker_uid)->group("");
   app.add_option("--priorities", options->priorities)->group("");
   if (const int code = line.Parse(argc, argv); code >= 0) return code;
+  options->settings = SettingsIn(app);
   if (!ParseSandboxMode(options->sandbox_word, &options->sandbox)) {
     return line.Refuse("--sandbox takes auto, require, off or log, not '" + options->sandbox_word + "'");
   }
@@ -443,6 +446,21 @@ int ParseOptions(int argc, char** argv, Options* options) {
   if (options->usage_is_asked) return line.Refuse("--usage-days: this build keeps no usage records");
 #endif
   return -1;
+}
+
+}  // namespace
+
+int ParseOptions(int argc, char** argv, Options* options) { return TakeOptions(argc, argv, nullptr, options); }
+
+Result<Options> ParseOptionsAgain(const std::vector<std::string>& words) {
+  std::vector<std::string> all = {"tesserad"};
+  all.insert(all.end(), words.begin(), words.end());
+  std::vector<char*> argv;
+  for (std::string& word : all) argv.push_back(word.data());
+  Options options;
+  std::string refusal;
+  if (TakeOptions(static_cast<int>(argv.size()), argv.data(), &refusal, &options) < 0) return options;
+  return Status(StatusCode::kInvalidArgument, refusal);
 }
 
 }  // namespace tessera

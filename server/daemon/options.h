@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "programs/service_options.h"
+#include "programs/settings_file.h"
+#include "protocol/base/status.h"
 #include "protocol/channel/unix_socket.h"
 #include "protocol/link/link_options.h"
 #include "server/daemon/children/worker_uids.h"
@@ -65,6 +67,9 @@ struct Options : ServiceOptions {
   bool needs_ticket = false;   // of --admission: sessions without a ticket are refused
   bool check_sandbox = false;  // tell what workers give up here, and end
 
+  std::vector<std::string> words;  // the command line
+  Settings settings;               // what it and the file of settings say
+
   // Of processes that the daemon starts; not for users.
   int worker_fd = -1;             // of a worker: where its client comes from (handover.h)
   int shares_fd = -1;             // of a worker: to the daemon's table of shares (server/shares)
@@ -90,5 +95,9 @@ struct Options : ServiceOptions {
 
 // As ServiceCommandLine::Parse().
 int ParseOptions(int argc, char** argv, Options* options);
+
+// What `words`, a command line that was parsed before, and the file of settings say now. kInvalidArgument with a sentence, with
+// file and line where it is about one: they cannot be used.
+Result<Options> ParseOptionsAgain(const std::vector<std::string>& words);
 
 }  // namespace tessera

@@ -1,6 +1,7 @@
 #include "server/daemon/supervisor.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
@@ -20,7 +21,7 @@
 #include "server/daemon/children/child_process.h"
 #include "server/daemon/children/exit_codes.h"
 #include "server/daemon/children/worker_line.h"
-#include "server/daemon/warm_bounds.h"
+#include "server/daemon/session_bounds.h"
 #include "server/shares/share_socket.h"
 
 namespace tessera {
@@ -57,23 +58,7 @@ std::vector<MonitorRequest::Memory> MemoryOf(const ServerQuery& query, const Ask
   return memory;
 }
 
-// Of all sessions so many are kept for holders that come later: one of eight.
-constexpr uint32_t kReserve = 8;
-// Shares that are kept for them: the first that comes may have half.
-constexpr size_t kSharesReserve = 2 * size_t{4096};
-
-// Whether anybody but the server's own user and root may come.
-bool ServesOthers(const Options& options) {
-  return options.owner_fd < 0 && (!options.gateway_urls.empty() || options.socket.mode != SocketAccess{}.mode);
-}
-
-// A quarter is kept for others; of which the first piece that a session asks for is had by everybody.
-FairBound::Limits HostMemoryLimits(const Options& options) {
-  uint64_t total = options.host_memory_mib << 20;
-  if (total == 0) total = HostMemoryTotal() / 8 * 7;
-  if (total == 0) total = UINT64_MAX;  // nobody knows
-  return {.total = total, .reserve = ServesOthers(options) ? total / 4 : 0, .unit = uint64_t{64} << 20};
-}
+bool HasTerminal() { return UniqueFd(open("/dev/tty", O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC)).valid(); }
 
 }  // namespace
 
@@ -91,8 +76,8 @@ Supervisor::Supervisor(const Options& options, std::vector<UnixListener> listene
       monitor_(options.log_word, logs),
       auditor_(options.audit, report_.context_bytes),
       descriptors_(DescriptorPlan::OfThisProcess(options.sessions_max)),
-      sessions_({.total = options.sessions_max, .reserve = ServesOthers(options) ? options.sessions_max / kReserve : 0}),
-      shares_(descriptors_.shares, ServesOthers(options) ? kSharesReserve : 0),
+      sessions_(SessionLimits(options)),
+      shares_(descriptors_.shares, SharesReserve(options)),
       turns_({.total = descriptors_.waiting, .reserve = descriptors_.waiting / 4}),
       host_memory_(HostMemoryLimits(options)),
       hello_(kControlMessageBytesMax) {}
@@ -103,8 +88,9 @@ Status Supervisor::Prepare() {
   sigaddset(&handled, SIGTERM);
   sigaddset(&handled, SIGINT);
   sigaddset(&handled, SIGCHLD);
-  // Whoever wants to hear of a service may tell it to read its files again, also where there are none.
-  if (!options_.control_url.empty() || notice_.wanted()) sigaddset(&handled, SIGHUP);
+  // Of a private server whoever has started it decides.
+  if (options_.owner_fd < 0) sigaddset(&handled, SIGHUP);
+  has_terminal_ = HasTerminal();
   if (sigprocmask(SIG_BLOCK, &handled, nullptr) != 0) return Status::FromErrno("cannot block signals", errno);
   signals_.reset(signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signals_.valid()) return Status::FromErrno("cannot create a signal descriptor", errno);
@@ -440,11 +426,13 @@ void Supervisor::HandleSignals() {
   signalfd_siginfo info{};
   while (read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {
     if (info.ssi_signo == SIGCHLD) continue;  // Reap() looks at all children anyway
-    const bool terminal_gone = info.ssi_code == SI_KERNEL;
+    // A shell passes the end of its terminal on to its jobs.
+    const bool terminal_gone = info.ssi_code == SI_KERNEL || (has_terminal_ && !HasTerminal());
     if (info.ssi_signo == SIGHUP && !terminal_gone) {
       notice_.Reloading();
+      const std::string said = ReadSettingsAgain();
       if (!options_.control_url.empty()) ReadKeysAgain();
-      notice_.Ready("serves");
+      notice_.Ready(said);
       continue;
     }
     // A second signal of these does not wait for the grace period.

@@ -208,6 +208,9 @@ class Supervisor {
   Status TellFirstKeys();
   void ReadKeysAgain();
   void TakeKeysAnswer(const ControlKeysAnswer& answer);
+  // Reads the file of settings again: takes what can change, says in the log what has changed and what needs a restart. A line
+  // about the server, for whoever told it to.
+  std::string ReadSettingsAgain();
   Status OpenState();
   // What the broker has said by the end goes into its state.
   void KeepState();
@@ -235,7 +238,7 @@ class Supervisor {
   void SignalWorkers(int number);
   int PollTimeoutMs() const;
 
-  const Options options_;
+  Options options_;  // whoever refers to them sees changes of ReadSettingsAgain()
   ChildLogs& logs_;
   ServiceNotice& notice_;
   BrokerProcess broker_;
@@ -255,6 +258,7 @@ class Supervisor {
   Monitor monitor_;
   Auditor auditor_;
   UniqueFd signals_;
+  bool has_terminal_ = false;
   const DescriptorPlan descriptors_;
   FairBound sessions_;
   ShareTable shares_;

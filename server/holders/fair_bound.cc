@@ -57,7 +57,7 @@ std::vector<std::string> FairBound::holders() const {
 }
 
 bool FairBound::May(const Holder& holder, uint64_t amount) const {
-  const uint64_t free = limits_.total - used_;
+  const uint64_t free = limits_.total - std::min(limits_.total, used_);
   if (amount > free) return false;
   const uint64_t left = free - amount;
   const uint64_t has = holder.held + amount;

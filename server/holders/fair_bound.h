@@ -29,6 +29,8 @@ class FairBound {
   static constexpr uint64_t kAskedNs = 10'000'000'000;
 
   explicit FairBound(const Limits& limits) : limits_(limits) {}
+  // Counts from now on. What was given stays given, also where it is more than there is now.
+  void SetLimits(const Limits& limits) { limits_ = limits; }
 
   // Gives `amount` to the holder, or refuses it and remembers that the holder asks for it. `now_ns` never goes back.
   bool Take(const std::string& holder, uint64_t amount, uint64_t now_ns);
@@ -56,7 +58,7 @@ class FairBound {
   uint64_t EqualShare(uint64_t rest, const Holder& asker, uint64_t amount) const;
   void ForgetOldAsks(uint64_t now_ns);
 
-  const Limits limits_;
+  Limits limits_;
   uint64_t used_ = 0;
   std::map<std::string, Holder> holders_;  // who have or want something
 };

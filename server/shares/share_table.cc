@@ -8,8 +8,11 @@
 namespace tessera {
 
 ShareTable::ShareTable(size_t descriptors, size_t reserve)
-    : objects_({.total = kSharesMax, .reserve = std::min(reserve, kSharesMax / 3 * 2)}),
-      descriptors_({.total = descriptors, .reserve = std::min(reserve, descriptors / 3 * 2)}) {}
+    : objects_(LimitsOf(kSharesMax, reserve)), descriptors_(LimitsOf(descriptors, reserve)) {}
+
+FairBound::Limits ShareTable::LimitsOf(size_t total, size_t reserve) {
+  return {.total = total, .reserve = std::min(reserve, total / 3 * 2)};
+}
 
 Status ShareTable::Add(uint64_t session, const ShareToken& token, const ShareFacts& facts, UniqueFd fd) {
   const bool needs_fd = facts.kind != ShareKind::kEvent;

@@ -22,6 +22,8 @@ class ShareTable {
   // `descriptors`: what all shares may hold. `reserve`: how many shares, and descriptors, are kept for holders that come later;
   // of either no more than two thirds.
   explicit ShareTable(size_t descriptors = kSharesMax, size_t reserve = 0);
+  // The same from now on; shares that are there stay.
+  void SetDescriptors(size_t descriptors, size_t reserve) { descriptors_.SetLimits(LimitsOf(descriptors, reserve)); }
 
   // Whose session it is, before its first share; a session of which nobody has said so is its own holder.
   void Enter(uint64_t session, const std::string& holder) { holders_[session] = holder; }
@@ -46,6 +48,8 @@ class ShareTable {
   const FairBound& descriptors() const { return descriptors_; }
 
  private:
+  static FairBound::Limits LimitsOf(size_t total, size_t reserve);
+
   FairBound objects_;
   FairBound descriptors_;
   std::map<ShareToken, Entry> shares_;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 namespace tessera {
 namespace {
@@ -64,6 +65,24 @@ TEST_F(SettingsFileTest, TheCommandLineCountsInstead) {
   Write("listen = [\"/a\", \"/b\"]\ngrace = 3\nno-vgpus = true\n");
   EXPECT_EQ(Words({"--listen", "/c", "--grace=4"}), (WordList{"--no-vgpus"}));
   EXPECT_EQ(Words({"--no-vgpus=false"}), (WordList{"--listen=/a", "--listen=/b", "--grace=3"}));
+}
+
+TEST_F(SettingsFileTest, SaysWhereItsWordsStand) {
+  Write("\ngrace = 3\nlisten = [\"/a\",\n\"/b\"]\ndriver = \"x\"\n");
+  std::map<std::string, int> lines;
+  ASSERT_TRUE(SettingsAsWords(app_, path_, {"--driver", "y"}, &lines).ok());
+  EXPECT_EQ(lines, (std::map<std::string, int>{{"grace", 2}, {"listen", 3}}));
+}
+
+TEST_F(SettingsFileTest, SettingsAreWhatWasSaidOrTheDefault) {
+  app_.get_option("--grace")->capture_default_str();
+  const Settings before = {{"driver", {}}, {"grace", {"0"}}, {"listen", {}}, {"no-vgpus", {}}};
+  app_.parse(WordList{});
+  EXPECT_EQ(SettingsIn(app_), before);
+  WordList words = {"--no-vgpus", "/b", "--listen", "/a", "--listen", "3", "--grace"};  // the last is the first
+  app_.parse(words);
+  const Settings after = {{"driver", {}}, {"grace", {"3"}}, {"listen", {"/a", "/b"}}, {"no-vgpus", {"true"}}};
+  EXPECT_EQ(SettingsIn(app_), after);
 }
 
 TEST_F(SettingsFileTest, IsNotReadForQuestionsAndForChildren) {

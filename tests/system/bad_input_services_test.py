@@ -104,7 +104,10 @@ class Services(TableTest):
             self.ends(DAEMON, 2, f"{file}, line {line}: .*{sentence}", **place)
         with open(file, "w") as out:
             out.write('sandbox = "perhaps"\n')
-        self.ends(DAEMON, 2, f"--sandbox takes.*'perhaps' .some options are from {file}", **place)
+        self.ends(DAEMON, 2, f"{file}, line 1: --sandbox takes.*'perhaps'", **place)
+        with open(file, "w") as out:
+            out.write('max-sessions = 3\n')
+        self.ends(DAEMON, 2, f"--audit takes.*'perhaps' .some options are from {file}", "--audit", "perhaps", **place)
         os.chmod(file, 0o666)
         self.ends(DAEMON, 2, f"{file} can be changed by everybody: chmod o-w", **place)
         self.ends(DAEMON, 2, "--max-sessions.*1 to 4096", "--config", "none", "--max-sessions", "0", **place)

@@ -29,6 +29,20 @@ TEST(FairBoundTest, OneAloneHasEverythingButTheReserve) {
   EXPECT_TRUE(large.Take("a", 80, 0));
 }
 
+TEST(FairBoundTest, LimitsThatChangeTakeNothingAway) {
+  FairBound bound({.total = 10});
+  EXPECT_EQ(TakeAll(bound, "a"), 10u);
+  bound.SetLimits({.total = 4});
+  EXPECT_FALSE(bound.Take("a", 1, 0));
+  EXPECT_FALSE(bound.Take("b", 1, 0));
+  EXPECT_EQ(bound.held("a"), 10u);
+  bound.GiveBack("a", 7);
+  EXPECT_TRUE(bound.Take("b", 1, 0));
+  EXPECT_FALSE(bound.Take("b", 1, 0));
+  bound.SetLimits({.total = 12});
+  EXPECT_TRUE(bound.Take("b", 1, 0));
+}
+
 TEST(FairBoundTest, WhoComesNextFindsSome) {
   FairBound bound({.total = 64, .reserve = 8});
   TakeAll(bound, "a");
