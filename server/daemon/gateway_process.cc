@@ -3,11 +3,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <string>
 #include <string_view>
 
+#include "protocol/base/printable.h"
 #include "server/daemon/children/child_process.h"
 
 namespace tessera {
@@ -33,7 +37,7 @@ Result<GatewayProcess> GatewayProcess::Start(const std::string& address, const O
   Result<pid_t> pid = logs.Start(program, program, "tessera-gateway", arguments, {write_end.get()});
   if (!pid.ok()) return Status(StatusCode::kNotFound, program + ": " + pid.status().message() + "; install it again");
   write_end.reset();
-  // It writes its address, and who may connect, in one piece and closes the pipe, or closes it when it ends.
+  // It writes its address, its release and who may connect in one piece and closes the pipe, or closes it when it ends.
   pollfd ready = {read_end.get(), POLLIN, 0};
   while (poll(&ready, 1, kReadyTimeoutMs) < 0 && errno == EINTR) {
   }
@@ -41,10 +45,23 @@ Result<GatewayProcess> GatewayProcess::Start(const std::string& address, const O
   const ssize_t got = ready.revents == 0 ? 0 : read(read_end.get(), url, sizeof(url));
   logs.Relay();
   if (got <= 0) return Status(StatusCode::kUnavailable, "no gateway at " + address);
-  const std::string_view said(url, static_cast<size_t>(got));
-  const size_t end = said.find('\n');
-  return GatewayProcess{*pid, std::string(said.substr(0, end)),
-                        end == std::string_view::npos ? "" : std::string(said.substr(end + 1))};
+  std::string_view said(url, static_cast<size_t>(got));
+  const auto next_line = [&] {
+    const std::string line(said.substr(0, said.find('\n')));
+    said.remove_prefix(std::min(said.size(), line.size() + 1));
+    return line;
+  };
+  GatewayProcess gateway{*pid, next_line(), ""};
+  // One that says none is older than those that do.
+  const std::string release = next_line();
+  gateway.who = next_line();
+  if (release == TESSERA_VERSION) return gateway;
+  kill(*pid, SIGTERM);
+  return Status(
+      StatusCode::kVersionMismatch,
+      "tessera-gateway is of " +
+          (release.empty() || release.find(' ') != std::string::npos ? "an older release" : "release " + Printable(release)) +
+          ", this server of " + TESSERA_VERSION + ": install the same release of both");
 }
 
 }  // namespace tessera

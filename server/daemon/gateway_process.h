@@ -21,7 +21,7 @@ struct GatewayProcess {
   std::string who;  // a sentence for the user, when whoever connects there need prove nothing
 
   // Starts tessera-gateway, which lies beside this program, at `address`, and waits until it listens. It ends with the calling
-  // thread. kUnavailable when it ended instead: it has said why in the log.
+  // thread. kUnavailable when it ended instead: it has said why in the log. kVersionMismatch: it is of another release.
   static Result<GatewayProcess> Start(const std::string& address, const Options& options, ChildLogs& logs);
 };
 

@@ -158,7 +158,7 @@ void SayReady(const GatewayOptions& options, const std::string& url) {
     const std::string end = who.empty() ? "" : "; " + who;
     return Announce(std::string(kName) + ": listening on " + url + ", server unix:" + options.server_path + end);
   }
-  const std::string line = who.empty() ? url : url + "\n" + who;
+  const std::string line = url + "\n" + TESSERA_VERSION + "\n" + who;
   if (write(options.ready_fd, line.data(), line.size()) < 0) LogWarning("nobody waits for this gateway: errno {}", errno);
   close(options.ready_fd);
 }

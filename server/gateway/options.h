@@ -22,7 +22,7 @@ struct GatewayOptions : ServiceOptions {
 
   // Of a gateway that tesserad starts (server/daemon/gateway_process.h); not for users.
   int parent_pid = 0;  // it ends with this process
-  int ready_fd = -1;   // where its address goes when agents may connect, instead of the line on stdout; a second line: who may
+  int ready_fd = -1;   // where lines go when agents may connect, instead of that on stdout: its address, its release, who may
 };
 
 // As ServiceCommandLine::Parse().

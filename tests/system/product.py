@@ -250,9 +250,9 @@ class Agent(Part):
 
 class Server:
     """A tesserad of its own on the emulator. `before` runs in its process before it starts (limits); `owner` has its directory. `mirrored`: it is reached
-    through channels whose two ends share no pages. `tcp`: its url is that of a gateway."""
+    through channels whose two ends share no pages. `tcp`: its url is that of a gateway. `program`: the tesserad of another installation."""
 
-    def __init__(self, *options, env=None, before=None, log="info", driver="emulator", mirrored=False, tcp=False, owner=None, grace=0):
+    def __init__(self, *options, env=None, before=None, log="info", driver="emulator", mirrored=False, tcp=False, owner=None, grace=0, program=DAEMON):
         if "--warm-workers" not in options:
             options = (*options, "--warm-workers", "0")  # tests count processes
         self.directory = tempfile.TemporaryDirectory()
@@ -262,7 +262,7 @@ class Server:
         self.url = "unix:" + self.path
         self.log = open(os.path.join(self.directory.name, "log"), "w+")
         self.process = subprocess.Popen(
-            [DAEMON, "--listen", self.url, "--driver", driver, "--grace", str(grace), "--log", log, *options],
+            [program, "--listen", self.url, "--driver", driver, "--grace", str(grace), "--log", log, *options],
             stdout=subprocess.PIPE, stderr=self.log, text=True, env=env or environment(), preexec_fn=before)
         end_with_test(self.process)
         self.ready = self.process.stdout.readline()  # empty when it did not come up

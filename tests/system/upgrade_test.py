@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""A server of one release beside a gateway or a broker of another, as an upgrade leaves them when it has replaced files of an installation: who is
+refused, what is said, and that sessions notice nothing. The other release is this one's program, behind a script that gives it another number where it says
+which it is.
+
+usage: upgrade_test.py BUILD_DIRECTORY
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from product import BUILD, TESSERA, Server, children, end_with_test, environment, program, wait_for, words_of
+
+RELEASE = subprocess.run([TESSERA, "--version"], capture_output=True, text=True).stdout.split()[1]
+OTHER = RELEASE[:-1] + ("1" if RELEASE[-1] != "1" else "2")
+PARTS = ("bin/tesserad", "bin/tessera-gateway", "bin/tessera-broker", "lib/libtessera-emulator.so")
+
+# What they begin with goes through the script, in which `old` stands where they say who they are.
+BEGIN = """#!{python}
+import os, signal, socket, subprocess, sys
+words = sys.argv[1:]
+def put(option, value):
+    at = words.index(option) + 1
+    before, words[at] = int(words[at]), str(value)
+    return before
+def say(text):
+    assert {old!r} in text, text
+    return text.replace({old!r}, {new!r})
+put("--parent-pid", os.getpid())
+"""
+BROKER = BEGIN + """
+mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+its.set_inheritable(True)
+line = socket.socket(fileno=put("--line-fd", its.fileno()))
+real = subprocess.Popen([{real!r}, *words], close_fds=False)
+its.close()
+mine.send(line.recv(1 << 20))
+line.send(say(mine.recv(1 << 20)))
+signal.pause()
+"""
+GATEWAY = BEGIN + """
+said, its = os.pipe()
+os.set_inheritable(its, True)
+line = put("--ready-fd", its)
+os.set_inheritable(line, False)
+real = subprocess.Popen([{real!r}, *words], close_fds=False)
+os.write(line, say(os.read(said, 4096)))
+os.close(line)
+real.wait()
+"""
+
+
+class Upgrade(unittest.TestCase):
+    def setUp(self):
+        self.prefix = self.enterContext(tempfile.TemporaryDirectory())
+        os.chmod(self.prefix, 0o755)
+        for part in PARTS:
+            os.makedirs(os.path.dirname(os.path.join(self.prefix, part)), exist_ok=True)
+            shutil.copy(os.path.join(BUILD, part), os.path.join(self.prefix, part))
+
+    def put(self, name, content):
+        """As dpkg does it: what runs keeps the old file."""
+        path = os.path.join(self.prefix, "bin", name)
+        with open(path + ".new", "wb") as file:
+            file.write(content)
+        os.chmod(path + ".new", 0o755)
+        os.rename(path + ".new", path)
+
+    def put_other(self, name, script, old=RELEASE, new=OTHER):
+        real = os.path.join(BUILD, "bin", name)
+        self.put(name, script.format(python=sys.executable, real=real, old=old.encode(), new=new.encode()).encode())
+
+    def put_same(self, name):
+        with open(os.path.join(BUILD, "bin", name), "rb") as file:
+            self.put(name, file.read())
+
+    def serve(self, *options):
+        return Server("--state", "none", "--image-cache-size", "0", *options, program=os.path.join(self.prefix, "bin/tesserad"))
+
+    def refused(self, words, *options):
+        server = self.serve(*options)
+        self.assertEqual((server.ready, server.process.wait(30)), ("", 4), server.words())
+        self.assertIn(f"tesserad: {words}, this server of {RELEASE}: install the same release of both", server.words())
+        server.discard()
+
+    def begin(self, url):
+        """A program with a session, until a line comes."""
+        session = subprocess.Popen([TESSERA, "run", "-q", "--server", url, "--", program("count"), "wait"], stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, text=True, env=environment())
+        end_with_test(session)
+        self.assertEqual(session.stdout.readline(), "1\n")
+        return session
+
+    def ends_right(self, session):
+        session.communicate("\n", timeout=60)
+        self.assertEqual(session.returncode, 0)
+
+    def carriers(self, gateway):
+        return {pid for pid in children(gateway) if "--carry-fd" in words_of(pid)}
+
+    def test_a_gateway_of_another_release_is_refused(self):
+        self.put_other("tessera-gateway", GATEWAY)
+        self.refused(f"tessera-gateway is of release {OTHER}", "--listen", "tcp://127.0.0.1:0")
+        # Those of older ones say none, and who may connect in its place.
+        self.put_other("tessera-gateway", GATEWAY, f"\n{RELEASE}\n", "\n")
+        self.refused("tessera-gateway is of an older release", "--listen", "tcp://127.0.0.1:0")
+
+    def test_a_broker_of_another_release_is_refused(self):
+        self.put_other("tessera-broker", BROKER)
+        self.refused(f"tessera-broker is of release {OTHER}")
+
+    def test_a_broker_that_was_replaced_while_a_session_runs(self):
+        server = self.serve()
+        session = self.begin(server.url)
+        self.put_other("tessera-broker", BROKER)
+        os.kill(server.broker(), signal.SIGKILL)
+        wait_for(lambda: f"tessera-broker is of release {OTHER}, this server of {RELEASE}" in server.words(), 30, "a word about the release")
+        # Without a broker sessions go on, and begin.
+        self.ends_right(self.begin(server.url))
+        self.ends_right(session)
+        # The same release again: the server has a broker without a restart.
+        self.put_same("tessera-broker")
+        wait_for(lambda: subprocess.run([TESSERA, "vgpu", "list", "--server", server.url], capture_output=True, timeout=60,
+                                        env=environment()).returncode == 0, 60, "a broker")
+        self.assertEqual(server.stop(), 0)
+
+    def test_a_gateway_that_was_replaced_while_a_session_runs(self):
+        server = self.serve("--listen", "tcp://127.0.0.1:0")
+        url = re.search(r"tcp://127.0.0.1:\d+", server.ready)[0]
+        session = self.begin(url)
+        gateway, = server.gateways()
+        before = self.carriers(gateway)
+        self.assertEqual(len(before), 1)
+        # What carries the sessions may be of another file, of a release with the same link version.
+        self.put_same("tessera-gateway")
+        os.kill(gateway, signal.SIGHUP)
+        wait_for(lambda: len(self.carriers(gateway)) == 1 and not before & self.carriers(gateway), 30, "another process")
+        carrier, = self.carriers(gateway)
+        self.assertEqual(os.stat(f"/proc/{carrier}/exe").st_ino, os.stat(f"{self.prefix}/bin/tessera-gateway").st_ino)
+        self.ends_right(self.begin(url))
+        self.ends_right(session)
+        self.assertEqual(server.stop(), 0)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
