@@ -1,6 +1,8 @@
 #include "client-stub/agent/options.h"
 
 #include "programs/service_command_line.h"
+#include "protocol/base/printable.h"
+#include "protocol/link/typed_address.h"
 
 namespace tessera {
 namespace {
@@ -17,7 +19,7 @@ Exit codes:
   4  the socket could not be bound
 
 Example:
-  tessera-agent --listen unix:/run/user/1000/tessera.sock --server tls://gpu7:4180)";
+  tessera-agent --listen /run/user/1000/tessera.sock --server gpu7)";
 
 }  // namespace
 
@@ -27,9 +29,11 @@ int ParseAgentOptions(int argc, char** argv, AgentOptions* options) {
   std::string listen;
   std::string server;
   line.app()
-      .add_option("--listen", listen, "Where programs connect: unix:PATH (the socket gets mode 0600)")
+      .add_option("--listen", listen, "Where programs connect: unix:PATH, or a path (the socket gets mode 0600)")
       ->type_name("unix:PATH");
-  line.app().add_option("--server", server, "The tessera-gateway of the server's host")->type_name(LinkForms("|"));
+  line.app()
+      .add_option("--server", server, "The tessera-gateway of the server's host; a host alone is tls://HOST:4180")
+      ->type_name(LinkForms("|"));
   line.AddLinkOptions(&options->link, false);
   // For measurements: README.md has it, the help does not.
   line.app().add_option("--impair", options->link.impair)->group("");
@@ -42,9 +46,14 @@ int ParseAgentOptions(int argc, char** argv, AgentOptions* options) {
     return line.Refuse("--sandbox takes auto, require, off or log, not '" + sandbox + "'");
   }
   if (listen.empty() || server.empty()) return line.Refuse("--listen unix:PATH and --server " + LinkForms() + " are required");
-  options->listen_path = UnixPathOf(listen);
+  options->listen_path = UnixPathOf(AddressMeantBy(listen));
   if (options->listen_path.empty()) return line.Refuse("cannot listen on '" + listen + "': --listen takes unix:PATH");
-  Result<LinkAddress> gateway = LinkAddress::Parse(server);
+  const std::string url = AddressMeantBy(server);
+  if (!HasLinkScheme(url)) {
+    return line.Refuse("'" + Printable(server) + "' is no gateway on another host: --server takes HOST, HOST:PORT, " +
+                       LinkForms());
+  }
+  Result<LinkAddress> gateway = LinkAddress::Parse(url);
   if (!gateway.ok()) return line.Refuse(gateway.status().message());
   options->gateway = *gateway;
   if (!options->link.impair.empty()) {

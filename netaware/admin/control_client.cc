@@ -21,12 +21,18 @@ std::string Variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+// Empty: nobody has said one.
+std::string Typed(const VgpuOptions& options) {
+  if (!options.control.empty() || !options.server.empty()) return options.control;
+  return Variable("TESSERA_CONTROL");
+}
+
 }  // namespace
 
 Result<std::string> ControlUrl(const VgpuOptions& options) {
-  std::string url = options.control;
+  const std::string typed = Typed(options);
+  std::string url = AddressMeantBy(typed, kControlPort);
   std::string end;
-  if (url.empty() && options.server.empty()) url = Variable("TESSERA_CONTROL");
   if (url.empty()) {
     url = options.server.empty() ? Variable("TESSERA_SERVER") : options.server;
     // A path, as for other commands; nobody is asked at a gateway.
@@ -48,7 +54,7 @@ Result<std::string> ControlUrl(const VgpuOptions& options) {
     return Status(StatusCode::kInvalidArgument,
                   fmt::format("'{}' is no address of a control API: vGPUs are changed at unix:PATH of the server's host, or at "
                               "--control tls://HOST:PORT",
-                              Printable(url)));
+                              Printable(end.empty() ? typed : url)));
   }
   return url + end;
 }
@@ -56,7 +62,11 @@ Result<std::string> ControlUrl(const VgpuOptions& options) {
 Result<ControlConnection> ConnectControl(const std::string& url, const VgpuOptions& options) {
   Result<RpcConnection> rpc =
       ConnectRpc(url, {options.certificate, options.key, options.authority}, RpcPeer(), "start tesserad, or correct the path");
-  if (!rpc.ok()) return rpc.status();
+  if (!rpc.ok()) {
+    const std::string typed = Typed(options);
+    const std::string taken = typed.empty() ? "" : TakenAs(typed, url);
+    return Status(rpc.status().code(), rpc.status().message() + taken);
+  }
   auto stub = control::v1::VgpuService::NewStub(rpc->channel);
   return ControlConnection{std::move(*rpc), std::move(stub)};
 }

@@ -33,7 +33,7 @@ int KeysRenewCommand(const PoolOptions& options) {
   if (const std::string& place = options.name; !place.empty())
     files = {place + "/certificate.pem", place + "/key.pem", place + "/authority.pem"};
   Result<CertificateDescription> now = RenewCertificate(url, files, kWaitNs);
-  if (!now.ok()) return Say(CodeOf(now.status().code()), now.status().message());
+  if (!now.ok()) return Say(CodeOf(now.status().code()), now.status().message() + HowPlacerIsTaken(options.placer));
   return Print(fmt::format("the certificate of '{}', until {}\n", Printable(now->name), DescribeTime(now->ends)));
 }
 

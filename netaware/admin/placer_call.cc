@@ -71,7 +71,7 @@ int AtPlacer(const PoolOptions& options, const std::function<int(const PlacerCal
                  "start tessera-placer, or correct --placer (TESSERA_PLACER)", std::chrono::nanoseconds(kAnswerWait).count());
   if (!connection.ok()) {
     const auto [code, sentence] = ProblemOf(connection.status());
-    return Say(code, sentence);
+    return Say(code, sentence + HowPlacerIsTaken(options.placer));
   }
   return command(PlacerCall(url, until, std::move(*connection)));
 }

@@ -118,7 +118,7 @@ std::vector<Finding> CheckPlacer(const std::string& said, const JobConfig& confi
   config.CompleteKeys(&keys.certificate, &keys.key, &keys.authority);
   std::vector<Finding> findings = {
       {Grade::kGood, "placer",
-       fmt::format("its address is {} ({}){}", Printable(*url), SourceOf(said, config),
+       fmt::format("its address is {} ({}){}{}", Printable(*url), SourceOf(said, config), HowPlacerIsTaken(job.placer),
                    passed_by ? "; jobs here do not ask it, since a server is named (--server, TESSERA_SERVER)" : ""),
        ""}};
   for (Finding& finding : AskPlacer(*url, keys)) findings.push_back(std::move(finding));

@@ -79,7 +79,8 @@ bool ParseWait(std::string_view text, int64_t* wait_ms) {
 void AddJobOptions(CLI::App& command, JobOptions* options) {
   command
       .add_option("--placer", options->placer,
-                  "the placer of a pool of GPUs, which finds some for the job (default: $TESSERA_PLACER, else that of "
+                  "the placer of a pool of GPUs, which finds some for the job; a path alone is unix:PATH, a host alone "
+                  "tls://HOST:4190 (default: $TESSERA_PLACER, else that of "
                   "config.toml, else this user's own)")
       ->type_name("unix:PATH|tls://HOST:PORT");
   command.add_option("--gpus", options->gpus, "how many GPUs of the pool (default: 1)")

@@ -8,6 +8,7 @@
 
 #include "programs/default_socket.h"
 #include "protocol/base/unique_fd.h"
+#include "protocol/link/typed_address.h"
 
 namespace tessera {
 namespace {
@@ -22,13 +23,23 @@ bool Listens(const std::string& path) {
   return socket.valid() && connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
 }
 
+// Empty: nobody has said one.
+std::string Typed(const std::string& said) {
+  const char* const configured = getenv("TESSERA_PLACER");
+  return !said.empty() ? said : configured != nullptr ? configured : "";
+}
+
 }  // namespace
 
 std::string FindPlacer(const std::string& said) {
-  if (!said.empty()) return said;
-  if (const char* const configured = getenv("TESSERA_PLACER"); configured != nullptr && *configured != '\0') return configured;
+  if (const std::string typed = Typed(said); !typed.empty()) return AddressMeantBy(typed, kPlacerPort);
   const std::string path = UserSocketPath(DefaultSocket::kPlacer);
   return !path.empty() && Listens(path) ? "unix:" + path : "";
+}
+
+std::string HowPlacerIsTaken(const std::string& said) {
+  const std::string typed = Typed(said);
+  return TakenAs(typed, AddressMeantBy(typed, kPlacerPort));
 }
 
 }  // namespace tessera

@@ -5,6 +5,7 @@
 #include "netaware/node/host_id.h"
 #include "programs/service_command_line.h"
 #include "programs/state_path.h"
+#include "protocol/link/typed_address.h"
 
 namespace tessera {
 namespace {
@@ -29,8 +30,11 @@ int ParseNodeOptions(int argc, char** argv, NodeOptions* options) {
                           kFooter, *options);
   line.app().remove_option(line.app().get_option("--hello-timeout"));  // nobody connects to it
   std::string server;
-  line.app().add_option("--placer", options->placer, "Where the placer listens")->type_name("unix:PATH|tls://HOST:PORT");
-  line.app().add_option("--server", server, "The socket of tesserad")->type_name("unix:PATH");
+  line.app()
+      .add_option("--placer", options->placer,
+                  "Where the placer listens; a path alone is unix:PATH, a host alone tls://HOST:4190")
+      ->type_name("unix:PATH|tls://HOST:PORT");
+  line.app().add_option("--server", server, "The socket of tesserad: unix:PATH, or a path")->type_name("unix:PATH");
   line.app()
       .add_option("--control", options->control,
                   "The socket of its control API (default: that of --server, with .control at the end)")
@@ -55,15 +59,19 @@ int ParseNodeOptions(int argc, char** argv, NodeOptions* options) {
   if (options->placer.empty() || server.empty()) {
     return line.Refuse("--placer unix:PATH|tls://HOST:PORT and --server unix:PATH are required");
   }
+  options->placer = AddressMeantBy(options->placer, kPlacerPort);
   if (UnixPathOf(options->placer).empty() && !options->placer.starts_with("tls://")) {
     return line.Refuse("'" + options->placer + "' is no address of a placer: --placer takes unix:PATH or tls://HOST:PORT");
   }
+  server = AddressMeantBy(server);
   options->server_path = UnixPathOf(server);
   if (options->server_path.empty()) return line.Refuse("'" + server + "' is no server on this host: --server takes unix:PATH");
   if (options->control.empty()) options->control = server + ".control";
+  options->control = AddressMeantBy(options->control, kControlPort);
   if (UnixPathOf(options->control).empty()) {
     return line.Refuse("'" + options->control + "' is no control API on this host: --control takes unix:PATH");
   }
+  for (std::string& address : options->addresses) address = AddressMeantBy(address);
   if (options->addresses.empty()) {
     std::error_code error;
     options->addresses = {"unix:" + std::filesystem::absolute(options->server_path, error).lexically_normal().string()};

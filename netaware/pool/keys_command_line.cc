@@ -3,7 +3,10 @@
 namespace tessera {
 
 void AddPlacerOfKeys(CLI::App& command, std::string* placer) {
-  command.add_option("--placer", *placer, "renew: the placer that signs, at its tls:// address (default: $TESSERA_PLACER)")
+  command
+      .add_option(
+          "--placer", *placer,
+          "renew: the placer that signs, at its tls:// address; a host alone is tls://HOST:4190 (default: $TESSERA_PLACER)")
       ->type_name("tls://HOST:PORT");
 }
 

@@ -13,7 +13,8 @@ constexpr size_t kReasonBytesMax = 160;
 void AddPlacerAddress(CLI::App& command, PoolOptions* options) {
   command
       .add_option("--placer", options->placer,
-                  "the placer of the pool (default: $TESSERA_PLACER, else that of config.toml, else this user's own)")
+                  "the placer of the pool; a path alone is unix:PATH, a host alone tls://HOST:4190 "
+                  "(default: $TESSERA_PLACER, else that of config.toml, else this user's own)")
       ->type_name("unix:PATH|tls://HOST:PORT");
 }
 

@@ -5,6 +5,7 @@
 #include "programs/state_path.h"
 #include "protocol/base/printable.h"
 #include "protocol/link/link_address.h"
+#include "protocol/link/typed_address.h"
 #include "protocol/ticket/ticket.h"
 
 namespace tessera {
@@ -35,14 +36,15 @@ Examples:
 constexpr std::string_view kSqlite = "sqlite:";
 
 std::string TakeListen(const std::vector<std::string>& listen, PlacerOptions* options) {
-  for (const std::string& url : listen) {
+  for (const std::string& typed : listen) {
+    const std::string url = AddressMeantBy(typed, kPlacerPort);
     if (const std::string path = UnixPathOf(url); !path.empty()) {
       options->unix_paths.push_back(path);
     } else if (url.starts_with("tls://")) {
       if (const Result<LinkAddress> address = LinkAddress::Parse(url); !address.ok()) return address.status().message();
       options->tls_urls.push_back(url);
     } else {
-      return "--listen takes unix:PATH or tls://HOST:PORT, not '" + Printable(url) + "'";
+      return "--listen takes " + std::string(kTypedForms) + ", unix:PATH or tls://HOST:PORT, not '" + Printable(typed) + "'";
     }
   }
   if (!listen.empty()) return "";
@@ -59,7 +61,8 @@ int ParseOptions(int argc, char** argv, PlacerOptions* options) {
   CLI::App& app = line.app();
   std::vector<std::string> listen;
   app.add_option("--listen", listen,
-                 "Where jobs and servers come; once for each (default: unix:/run/tessera/placer.sock of root, else "
+                 "Where jobs and servers come; a path alone is unix:PATH, a host alone tls://HOST:4190; once for each (default: "
+                 "unix:/run/tessera/placer.sock of root, else "
                  "unix:$XDG_RUNTIME_DIR/tessera-placer.sock)")
       ->type_name("unix:PATH|tls://HOST:PORT")
       ->allow_extra_args(false);

@@ -45,7 +45,7 @@ Examples:
   tessera vgpu delete train --force --grace 30
   tessera vgpu import vgpus.toml
   tessera vgpu usage train --since 7d --by day
-  tessera vgpu list --control tls://gpu7.example:4181)";
+  tessera vgpu list --control gpu7.example)";
 
 }  // namespace
 
@@ -140,7 +140,8 @@ CLI::App* AddVgpuCommand(CLI::App& app, VgpuOptions* options) {
   command
       ->add_option(
           "--control", options->control,
-          "address of the control API, as tesserad --control has it (default: $TESSERA_CONTROL, else beside the server's)")
+          "address of the control API, as tesserad --control has it; a path alone is unix:PATH, a host alone tls://HOST:4181 "
+          "(default: $TESSERA_CONTROL, else beside the server's)")
       ->type_name("unix:PATH|tls://HOST:PORT");
   command
       ->add_option("--certificate", options->certificate,

@@ -35,8 +35,7 @@ bool IsPort(std::string_view text) {
 }
 
 // "HOST:PORT" of a host with or without its port, an IPv6 address in brackets; empty: it is neither.
-std::string HostAndPort(std::string_view text) {
-  const std::string port = std::to_string(kGatewayPort);
+std::string HostAndPort(std::string_view text, const std::string& port) {
   if (IsIpv6(text)) return "[" + std::string(text) + "]:" + port;
   std::string_view host = text.substr(0, text.rfind(':'));
   if (text.starts_with('[')) {
@@ -53,18 +52,19 @@ std::string HostAndPort(std::string_view text) {
 
 }  // namespace
 
-std::string AddressMeantBy(std::string_view typed) {
+std::string AddressMeantBy(std::string_view typed, uint16_t port_number) {
+  const std::string port = std::to_string(port_number);
   for (const LinkSchemeRow& row : kLinkSchemes) {
     if (!typed.starts_with(row.prefix)) continue;
     const std::string_view said = typed.substr(row.prefix.size());
     // Without brackets nobody knows where the address ends and the port begins.
-    const std::string rest = IsIpv6(said) ? "" : HostAndPort(said);
+    const std::string rest = IsIpv6(said) ? "" : HostAndPort(said, port);
     return rest.empty() ? std::string(typed) : std::string(row.prefix) + rest;
   }
   if (typed.starts_with(kUnix) || typed.find("://") != std::string_view::npos) return std::string(typed);
   if (typed.find('/') != std::string_view::npos) return std::string(kUnix) + std::string(typed);
   if (IsSchemeWord(typed.substr(0, typed.find(':')))) return std::string(typed);
-  const std::string rest = HostAndPort(typed);
+  const std::string rest = HostAndPort(typed, port);
   return rest.empty() ? std::string(typed) : "tls://" + rest;
 }
 

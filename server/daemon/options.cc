@@ -109,12 +109,13 @@ std::string TakeListen(const std::vector<std::string>& listen, Options* options)
 std::string TakeControl(const std::vector<std::string>& control, Options* options, bool* is_auto) {
   constexpr std::string_view kTls = "tls://";
   std::string here;
-  for (const std::string& word : control) {
+  for (const std::string& typed : control) {
+    const std::string word = typed == "auto" || typed == "none" ? typed : AddressMeantBy(typed, kControlPort);
     const bool beyond = word.starts_with(kTls);
     if (beyond) {
       if (const Result<LinkAddress> address = LinkAddress::Parse(word); !address.ok()) return address.status().message();
     } else if (word != "auto" && word != "none" && UnixPathOf(word).empty()) {
-      return "--control takes unix:PATH, none or auto, and tls://HOST:PORT besides, not '" + word + "'";
+      return "--control takes unix:PATH, none or auto, and tls://HOST:PORT besides, not '" + Printable(typed) + "'";
     }
     std::string& to = beyond ? options->control_url : here;
     if (!to.empty()) return "there can be one --control unix:PATH, none or auto, and one --control tls://HOST:PORT";
@@ -133,6 +134,8 @@ std::string TakeControl(const std::vector<std::string>& control, Options* option
 
 // Looks at the values of --placer and --admission. Empty, or a sentence for the user.
 std::string TakePlacer(const std::string& admission, Options* options) {
+  const std::string typed = options->placer_url;
+  options->placer_url = typed.empty() ? "" : AddressMeantBy(typed, kPlacerPort);
   const std::string& url = options->placer_url;
   if (admission != "auto" && admission != "open" && admission != "ticket")
     return "--admission takes auto, open or ticket, not '" + Printable(admission) + "'";
@@ -144,7 +147,7 @@ std::string TakePlacer(const std::string& admission, Options* options) {
 #endif
   if (!options->vgpus) return "--placer needs a tessera-broker: leave --no-vgpus out";
   if (!UnixPathOf(url).empty()) return "";
-  if (!url.starts_with("tls://")) return "--placer takes unix:PATH or tls://HOST:PORT, not '" + Printable(url) + "'";
+  if (!url.starts_with("tls://")) return "--placer takes unix:PATH or tls://HOST:PORT, not '" + Printable(typed) + "'";
   const Result<LinkAddress> address = LinkAddress::Parse(url);
   return address.ok() ? "" : address.status().message();
 }
@@ -293,7 +296,7 @@ int TakeOptions(int argc, char** argv, std::string* refusal, Options* options) {
          "Where the control API listens, by which vGPUs are made and changed (tessera vgpu): unix:PATH, none, or auto "
          "(beside the first socket of --listen unix:PATH, with .control at the end; the default); who may connect as for that "
          "socket. Besides, tls://HOST:PORT for other hosts, with the files of --certificate, --key, --authority and the "
-         "names of --allow")
+         "names of --allow. A path alone is unix:PATH, a host alone tls://HOST:4181")
       ->type_name("{auto,none}|unix:PATH|tls://HOST:PORT")
       ->allow_extra_args(false);
   std::string state = "auto";
@@ -311,7 +314,7 @@ int TakeOptions(int argc, char** argv, std::string* refusal, Options* options) {
   app.add_option(
          "--placer", options->placer_url,
          "The placer of the pool to which this server belongs (tessera-placer): a tessera-node is started, which joins it "
-         "with the files of --certificate, --key and --authority")
+         "with the files of --certificate, --key and --authority. A path alone is unix:PATH, a host alone tls://HOST:4190")
       ->type_name("unix:PATH|tls://HOST:PORT");
   app.add_option("--host-id", options->host_id,
                  "How the server is called in the pool of --placer, as no other is (default: the host's name and a number)")

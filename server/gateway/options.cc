@@ -1,7 +1,9 @@
 #include "server/gateway/options.h"
 
 #include "programs/service_command_line.h"
+#include "protocol/base/printable.h"
 #include "protocol/link/resume_messages.h"
+#include "protocol/link/typed_address.h"
 
 namespace tessera {
 namespace {
@@ -20,7 +22,7 @@ Exit codes:
   4  the address could not be bound, or is refused without --insecure; certificate, key or authority cannot be used
 
 Example:
-  tessera-gateway --listen tls://gpu7:4180 --server unix:/run/user/1000/tessera.sock)";
+  tessera-gateway --listen gpu7 --server /run/user/1000/tessera.sock)";
 
 }  // namespace
 
@@ -28,8 +30,10 @@ int ParseGatewayOptions(int argc, char** argv, GatewayOptions* options) {
   ServiceCommandLine line("tessera-gateway", "Lets programs on other hosts use a tesserad of this one.", kFooter, *options);
   std::string listen;
   std::string server;
-  line.app().add_option("--listen", listen, "Where agents connect; port 0: one that is free")->type_name(LinkForms("|"));
-  line.app().add_option("--server", server, "The socket of tesserad")->type_name("unix:PATH");
+  line.app()
+      .add_option("--listen", listen, "Where agents connect; a host alone is tls://HOST:4180; port 0: one that is free")
+      ->type_name(LinkForms("|"));
+  line.app().add_option("--server", server, "The socket of tesserad: unix:PATH, or a path")->type_name("unix:PATH");
   line.AddLinkOptions(&options->link, true);
   line.AddSessionsMax(&options->sessions_max);
   line.AddResumeGrace(&options->resume_grace_s);
@@ -46,10 +50,14 @@ int ParseGatewayOptions(int argc, char** argv, GatewayOptions* options) {
   }
   options->private_root = !machine_root;
   if (listen.empty() || server.empty()) return line.Refuse("--listen " + LinkForms() + " and --server unix:PATH are required");
-  Result<LinkAddress> address = LinkAddress::Parse(listen);
+  const std::string url = AddressMeantBy(listen);
+  if (!HasLinkScheme(url)) {
+    return line.Refuse("cannot listen on '" + Printable(listen) + "': --listen takes HOST, HOST:PORT, " + LinkForms());
+  }
+  Result<LinkAddress> address = LinkAddress::Parse(url);
   if (!address.ok()) return line.Refuse(address.status().message());
   options->listen = *address;
-  options->server_path = UnixPathOf(server);
+  options->server_path = UnixPathOf(AddressMeantBy(server));
   if (options->server_path.empty()) return line.Refuse("'" + server + "' is no server on this host: --server takes unix:PATH");
   return -1;
 }

@@ -195,7 +195,8 @@ class Services(TableTest):
     @unittest.skipUnless(HAS_CONTROL_API, "this build has no gRPC")
     def test_no_address_of_a_placer(self):
         self.tesserad(2, "--placer takes unix:PATH or tls://HOST:PORT, not 'tcp://a:1'", "--placer", "tcp://a:1")
-        self.tesserad(2, "HOST:PORT", "--placer", "tls://a")
+        self.tesserad(2, "--placer takes unix:PATH or tls://HOST:PORT, not 'a:b'", "--placer", "a:b")
+        self.tesserad(2, "HOST:PORT", "--placer", "tls://a:b")
         self.tesserad(2, "--placer needs a tessera-broker", "--placer", "unix:/tmp/p", "--no-vgpus")
         self.tesserad(2, "--placer needs the control API", "--placer", "unix:/tmp/p", "--control", "none")
         self.tesserad(2, "--admission takes auto, open or ticket, not 'all'", "--admission", "all")
@@ -219,7 +220,8 @@ class Services(TableTest):
     @row("tessera-placer: `--listen`, `--store`, `--cluster`, `--ticket-life` that are none")
     @unittest.skipUnless(HAS_CONTROL_API, "this build has no gRPC")
     def test_command_line_of_the_placer(self):
-        self.ends(PLACER, 2, "--listen takes unix:PATH or tls://HOST:PORT, not 'tcp://a:1'", "--listen", "tcp://a:1")
+        for listen in ("tcp://a:1", "a:b"):
+            self.ends(PLACER, 2, f"--listen takes a path, HOST, HOST:PORT, unix:PATH or tls://HOST:PORT, not '{listen}'", "--listen", listen)
         self.ends(PLACER, 2, "--store takes sqlite:PATH or memory, not 'etcd'", "--listen", self.url, "--store", "etcd")
         self.ends(PLACER, 2, "--cluster takes 1 to 63", "--listen", self.url, "--cluster", "x" * 64)
         self.ends(PLACER, 2, "--ticket-life.*10 to 86400", "--listen", self.url, "--ticket-life", "9")
@@ -306,7 +308,10 @@ class Services(TableTest):
         gateway = ("--server", "tcp://127.0.0.1:1")
         self.ends(AGENT, 2, "--listen.*required", *gateway)
         self.ends(AGENT, 2, "--server.*required", "--listen", self.url)
-        self.ends(AGENT, 2, "tcp://HOST:PORT", "--listen", self.url, "--server", "unix:/y")
+        for server in ("unix:/y", "/y", "a b", "gpu7:x", "tls:gpu7"):
+            self.ends(AGENT, 2, f"'{server}' is no gateway on another host: --server takes HOST, HOST:PORT.*tcp://HOST:PORT", "--listen", self.url,
+                      "--server", server)
+        self.ends(AGENT, 2, "tcp://HOST:PORT", "--listen", self.url, "--server", "tls://gpu7:x")
         self.ends(AGENT, 2, "unix:PATH", "--listen", TCP, *gateway)
 
     @row("tessera-gateway: no `--listen`, no `--server`, addresses of another form")
@@ -314,7 +319,9 @@ class Services(TableTest):
         server = ("--server", self.url)
         self.ends(GATEWAY, 2, "--listen.*required", *server)
         self.ends(GATEWAY, 2, "--server.*required", "--listen", TCP)
-        self.ends(GATEWAY, 2, "tcp://HOST:PORT", "--listen", "unix:/x", *server)
+        for listen in ("unix:/x", "/x", "a b", "gpu7:x", "tls:gpu7"):
+            self.ends(GATEWAY, 2, f"cannot listen on '{listen}': --listen takes HOST, HOST:PORT.*tcp://HOST:PORT", "--listen", listen, *server)
+        self.ends(GATEWAY, 2, "tcp://HOST:PORT", "--listen", "tls://gpu7:x", *server)
         self.ends(GATEWAY, 2, "unix:PATH", "--listen", TCP, "--server", "tcp://h:1")
 
     @row("tessera-gateway: an address that is taken, that no interface has, or beyond this host without `--insecure`")

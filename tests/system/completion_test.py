@@ -67,6 +67,11 @@ class Completion(unittest.TestCase):
         self.assertEqual(complete(TESSERA, "vgpu", "--an"), ["--annotation"])
         self.assertEqual(complete(TESSERA, "vgpu", "--re"), ["--request", "--revision", "--request-id"])
         self.assertEqual(complete(TESSERA, "vgpu", "--priority", "p"), ["protected"])
+        self.assertEqual(complete(TESSERA, "vgpu", "--con"), ["--control"])
+        # Paths are addresses: what is offered for these words is left to the shell, which knows files.
+        for words in ((TESSERA, "vgpu", "--control"), (TESSERA, "get", "gpus", "--placer"), (AGENT, "--server"), (GATEWAY, "--listen")):
+            self.assertEqual(complete(*words, "/"), [])
+            self.assertIn("complete -o default -F", script(words[0], "bash"))
 
     @unittest.skipUnless(HAS_CONTROL_API, "this build has no control API")
     def test_options_of_the_node(self):

@@ -425,6 +425,8 @@ class VgpuControl(VgpuControlCase):
         path = os.path.join(directory.name, "api")
         self.serve("--control", f"unix:{path}")
         self.assertEqual(json.loads(self.vgpu_at("list", "-o", "json", "--control", f"unix:{path}")), {"vgpus": []})
+        self.assertEqual(json.loads(self.vgpu_at("list", "-o", "json", "--control", path)), {"vgpus": []})
+        self.assertEqual(json.loads(self.vgpu_at("list", "-o", "json", TESSERA_CONTROL=path)), {"vgpus": []})
         self.assertIn("start tesserad", self.vgpu("list", code=72))  # it is not beside the server's
         self.assertIn("unix:PATH", self.vgpu("list", url="tls://host:1", code=71))
         self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
@@ -440,8 +442,8 @@ class VgpuControl(VgpuControlCase):
         self.assertEqual(self.names(), [])
         self.vgpu("create", "grants", "--request", 0.1)
 
-    def vgpu_at(self, *words):
-        return subprocess.run([TESSERA, "vgpu", *words], capture_output=True, text=True, check=True, timeout=60, env=environment()).stdout
+    def vgpu_at(self, *words, **changes):
+        return subprocess.run([TESSERA, "vgpu", *words], capture_output=True, text=True, check=True, timeout=60, env=environment(**changes)).stdout
 
     def test_without_an_api(self):
         self.serve("--control", "none")

@@ -24,6 +24,14 @@ TEST(AddressMeantBy, ASchemeNeedsNoPort) {
   EXPECT_EQ(AddressMeantBy("tcp://127.0.0.1"), "tcp://127.0.0.1:4180");
 }
 
+TEST(AddressMeantBy, TheServiceSaysWhichPort) {
+  EXPECT_EQ(AddressMeantBy("pool", kPlacerPort), "tls://pool:4190");
+  EXPECT_EQ(AddressMeantBy("::1", kControlPort), "tls://[::1]:4181");
+  EXPECT_EQ(AddressMeantBy("tls://[::1]", kControlPort), "tls://[::1]:4181");
+  EXPECT_EQ(AddressMeantBy("pool:1", kPlacerPort), "tls://pool:1");
+  EXPECT_EQ(AddressMeantBy("/pool", kPlacerPort), "unix:/pool");
+}
+
 TEST(AddressMeantBy, WhatSaysItAllStays) {
   for (const char* address : {"unix:/a", "unix:", "unix:a", "tls://gpu7:4180", "tcp://[::1]:0"}) {
     EXPECT_EQ(AddressMeantBy(address), address);

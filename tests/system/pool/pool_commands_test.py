@@ -145,6 +145,10 @@ class OneServer(PoolCase):
         # By the environment as well.
         self.pool.placer.process.send_signal(signal.SIGCONT)
         self.assertEqual(say("get", "gpus", TESSERA_PLACER=self.pool.url), self.ask("get", "gpus"))
+        # And as a path.
+        path = self.pool.url.removeprefix("unix:")
+        self.assertEqual(say("get", "gpus", TESSERA_PLACER=path), self.ask("get", "gpus"))
+        self.assertEqual(say("get", "gpus", "--placer", path), self.ask("get", "gpus"))
 
     def test_another_service_is_there(self):
         control = "unix:" + self.pool.servers[0].path + ".control"
@@ -159,7 +163,9 @@ class NoPlacer(unittest.TestCase):
                 pass
             for placer, code, part in ((f"unix:{place}/nothing", 80, "start tessera-placer"), (f"unix:{place}/file", 80, "start tessera-placer"),
                                        ("tls://127.0.0.1:1", 73, "certificate"), ("tcp://127.0.0.1:1", 71, "write unix:PATH or tls://HOST:PORT"),
-                                       ("nothing", 71, "write unix:PATH"), ("unix:" + "a" * 108, 71, "longer than 107 bytes"),
+                                       ("nothing", 73, "('nothing' is taken as tls://nothing:4190)"),
+                                       (f"{place}/nothing", 80, f"('{place}/nothing' is taken as unix:{place}/nothing)"), ("a:b", 71, "write unix:PATH"),
+                                       ("unix:" + "a" * 108, 71, "longer than 107 bytes"),
                                        ("unix:\x1b[2J", 80, "?[2J")):
                 for words in (("get", "gpus"), ("grants", "release", "0" * 32)):
                     self.assertIn(part, say(*words, "--placer", placer, code=code, HOME=place))

@@ -64,6 +64,8 @@ class Doctor(unittest.TestCase):
         self.assertEqual(found["pool"], [("good", "1 server with 1 GPU, all of them offered")])
         self.assertEqual(set(found), {"placer", "role", "clock", "pool"})
         self.assertIn("(--placer)", self.look("--placer", self.pool.url)["placer"][0][1])
+        path = self.pool.url.removeprefix("unix:")
+        self.assertIn(f"its address is {self.pool.url} (--placer) ('{path}' is taken as {self.pool.url})", self.look("--placer", path)["placer"][0][1])
 
     def test_nothing_of_a_pool(self):
         if os.path.exists("/etc/tessera/config.toml") or os.path.exists("/run/tessera/placer.sock"):
