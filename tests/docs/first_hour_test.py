@@ -62,6 +62,8 @@ class TwoHosts(Page):
 
     def shell(self, line, serves):
         words = (self.server if serves else self.laptop).words()
+        if "HOME" in self.leaves_out:
+            line = f"declare +x HOME={self.home}; {line}"  # the page's ~ is there for the shell, and for no program
         if self.user:
             words += ["setpriv", f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups"]
         if self.drops:
@@ -118,6 +120,13 @@ class FirstHour(unittest.TestCase):
     @unittest.skipUnless(can_be_another(), "others cannot read this build")
     def test_without_a_directory_for_sockets(self):
         self.follow(user=USER, leaves_out=("XDG_RUNTIME_DIR",))
+
+    def test_root_without_a_home(self):
+        self.follow(leaves_out=("HOME",))
+
+    @unittest.skipUnless(can_be_another(), "others cannot read this build")
+    def test_an_ordinary_user_without_a_home(self):
+        self.follow(user=USER, leaves_out=("HOME", "XDG_RUNTIME_DIR"))
 
     def test_root_without_capabilities(self):
         self.follow(drops=True)

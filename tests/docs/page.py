@@ -43,7 +43,7 @@ class Page:
         return self
 
     def __exit__(self, *_):
-        for process in self.serving:
+        for process in reversed(self.serving):
             process.send_signal(signal.SIGINT)
             process.wait(20)
         shutil.rmtree(self.home, ignore_errors=True)
@@ -55,10 +55,10 @@ class Page:
         path = os.path.join(product.BUILD, "bin") + ":" + os.environ["PATH"]
         # Where an ordinary user has them; root, whom a test may be, would look in /etc.
         keys = {f"TESSERA_{word.upper()}": f"{self.home}/.config/tessera/{word}.pem" for word in ("certificate", "key", "authority")}
-        # Root's place is the machine's.
-        sockets = f"{self.home}/run" if self.is_root() else None
+        # Root's places are the machine's.
+        sockets, cache, state = (f"{self.home}/{name}" if self.is_root() else None for name in ("run", "cache", "state"))
         return product.environment(HOME=self.home, PATH=path, TESSERA_SOCKET_DIR=sockets, XDG_RUNTIME_DIR=f"{self.home}/run", XDG_CONFIG_HOME=None,
-                                   XDG_STATE_HOME=None, TESSERA_PLACER=None, **keys)
+                                   XDG_CACHE_HOME=cache, XDG_STATE_HOME=state, TESSERA_PLACER=None, **keys)
 
     def shell(self, line, serves):
         """The words of a process that has a shell carry it out."""
