@@ -1,8 +1,9 @@
 """The commands of a page of docs/, as a reader types them.
 
 A block that begins with ```sh is run, line by line, each to its end; one that begins with ```sh serve is started and
-runs on until the test ends, once it has printed its first line. Other blocks are not run. A reader's names that mean nothing
-here (gpu7.example) are replaced: a page that does not have one of them any more fails the test.
+runs on until the test ends, once it has printed its first line. One that begins with ```LANGUAGE FILE.END is a file that the
+reader has written. Other blocks are not run. A reader's names that mean nothing here (gpu7.example) are replaced: a page that does not
+have one of them any more fails the test.
 """
 
 import os
@@ -17,6 +18,7 @@ import product
 
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
 BLOCK = re.compile(r"^```sh( serve)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r"^```\w+ (\w+\.\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def blocks(text):
@@ -27,19 +29,23 @@ def blocks(text):
 class Page:
     """A page, and a home of its own for the one who reads it; a context manager."""
 
-    def __init__(self, name, **replaced):
+    def __init__(self, name, variables=None, **replaced):
         text = (DOCS / name).read_text(encoding="utf-8")
         for said, here in replaced.items():
             assert said in text, f"{name} does not say {said} any more"
             text = text.replace(said, here)
         self.blocks = blocks(text)
         assert self.blocks, f"{name} has nothing to run"
+        self.files = dict(FILE.findall(text))
+        self.variables = variables or {}  # of the environment, besides
         self.home = tempfile.mkdtemp()
         self.serving = []
 
     def __enter__(self):
         os.mkdir(f"{self.home}/run", 0o700)
         shutil.copy(product.program("count"), f"{self.home}/program")
+        for name, text in self.files.items():
+            pathlib.Path(self.home, name).write_text(text, encoding="utf-8")
         return self
 
     def __exit__(self, *_):
@@ -58,7 +64,7 @@ class Page:
         # Root's places are the machine's.
         sockets, cache, state = (f"{self.home}/{name}" if self.is_root() else None for name in ("run", "cache", "state"))
         return product.environment(HOME=self.home, PATH=path, TESSERA_SOCKET_DIR=sockets, XDG_RUNTIME_DIR=f"{self.home}/run", XDG_CONFIG_HOME=None,
-                                   XDG_CACHE_HOME=cache, XDG_STATE_HOME=state, TESSERA_PLACER=None, **keys)
+                                   XDG_CACHE_HOME=cache, XDG_STATE_HOME=state, TESSERA_PLACER=None, **keys, **self.variables)
 
     def shell(self, line, serves):
         """The words of a process that has a shell carry it out."""
