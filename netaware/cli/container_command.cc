@@ -6,10 +6,12 @@
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 #include "netaware/cli/exit_codes.h"
 #include "netaware/cli/install_layout.h"
+#include "netaware/cli/server_list.h"
 
 namespace tessera {
 namespace {
@@ -56,15 +58,25 @@ std::string CdiSpecification(const std::string& prefix, const ContainerOptions& 
   return Json{{"cdiVersion", "0.5.0"}, {"kind", "tessera/gpu"}, {"devices", Json::array({device})}}.dump(2) + "\n";
 }
 
-int ContainerCommand(const ContainerOptions& options) {
+int ContainerCommand(ContainerOptions options) {
   const Result<InstallLayout> layout = InstallLayout::Find();
   if (!layout.ok()) {
     std::fprintf(stderr, "tessera: %s.\n", layout.status().message().c_str());
     return kExitMissingLibrary;
   }
-  for (const std::string& path :
-       {options.keys, options.server.starts_with(kUnix) ? options.server.substr(5) : std::string("/")}) {
-    if (path.empty() || path.front() == '/') continue;
+  const std::string typed = std::exchange(options.server, "");
+  std::vector<std::string> servers;
+  if (!typed.empty()) {
+    if (const ServerProblem problem = SplitServers(typed, &servers); problem.exit_code != kExitOk) {
+      std::fprintf(stderr, "tessera: container: %s\n", problem.sentence.c_str());
+      return problem.exit_code;
+    }
+  }
+  for (const std::string& server : servers) options.server += (options.server.empty() ? "" : ",") + server;
+  std::vector<std::string> paths = SocketPaths(options.server);
+  paths.push_back(options.keys.empty() ? "/" : options.keys);
+  for (const std::string& path : paths) {
+    if (path.starts_with('/')) continue;
     std::fprintf(stderr, "tessera: container: %s is not an absolute path, which a container needs: write it from / on\n",
                  path.c_str());
     return kExitUsage;

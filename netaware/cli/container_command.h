@@ -14,7 +14,7 @@ namespace tessera {
 
 struct ContainerOptions {
   std::string action;  // make-cdi
-  std::string server;  // empty: the socket of root's server, unix:/run/tessera/tessera.sock
+  std::string server;  // or a list of them; empty: the socket of root's server, unix:/run/tessera/tessera.sock
   std::string keys;    // a directory with certificate.pem, key.pem and authority.pem, for tls://; empty: none
 };
 
@@ -28,7 +28,8 @@ std::string CdiSpecification(const std::string& prefix, const ContainerOptions& 
 
 void AddContainerCommand(CLI::App& app, ContainerOptions* options);
 
-// Prints it on stdout. Returns kExitOk, or a CliExitCode with one sentence on stderr.
-int ContainerCommand(const ContainerOptions& options);
+// Prints it on stdout, with the server's address as it is meant (protocol/link/typed_address.h). Returns kExitOk, or a
+// CliExitCode with one sentence on stderr.
+int ContainerCommand(ContainerOptions options);
 
 }  // namespace tessera

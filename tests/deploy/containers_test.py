@@ -94,8 +94,18 @@ class Specification(unittest.TestCase):
             self.assertEqual((set(mount), mount["options"]), ({"hostPath", "containerPath", "options"}, ["bind", "ro", "nosuid", "nodev"]))
         self.assertEqual(edits["env"], ["LD_LIBRARY_PATH=/opt/tessera/lib/client", "TESSERA_SERVER=unix:/run/tessera/tessera.sock"])
 
+    def test_addresses_as_people_type_them(self):
+        for typed, meant, mounts in (("/srv/gpu.sock", "unix:/srv/gpu.sock", ["/srv"]), ("gpu7", "tls://gpu7:4180", []),
+                                     ("/a/1,gpu7:5,unix:/b/2", "unix:/a/1,tls://gpu7:5,unix:/b/2", ["/a", "/b"])):
+            edits = specification("--server", typed)["devices"][0]["containerEdits"]
+            self.assertEqual(edits["env"][1], f"TESSERA_SERVER={meant}")
+            self.assertEqual([mount["hostPath"] for mount in edits["mounts"][1:]], mounts)
+        done = subprocess.run([TESSERA, "container", "make-cdi", "--server", "/a,"], capture_output=True, text=True, env=environment(), timeout=30)
+        self.assertEqual((done.returncode, done.stdout), (71, ""))
+        self.assertIn("empty entry", done.stderr)
+
     def test_paths_from_the_root_alone(self):
-        for words in (("--keys", "keys"), ("--server", "unix:server.sock")):
+        for words in (("--keys", "keys"), ("--server", "unix:server.sock"), ("--server", "./server.sock"), ("--server", "/a,b/c")):
             done = subprocess.run([TESSERA, "container", "make-cdi", *words], capture_output=True, text=True, env=environment(), timeout=30)
             self.assertEqual((done.returncode, done.stdout), (2, ""))
             self.assertRegex(done.stderr, "is not an absolute path")

@@ -92,7 +92,7 @@ class VgpuControlTlsTest(unittest.TestCase):
         self.assertIn("does not accept the certificate", self.vgpu("mallory", "list", code=73, keys=others))
         self.assertIn("there is no certificate", self.vgpu(None, "list", code=73))
         self.assertIn("nobody listens", self.vgpu("alice", "list", code=72, url=NOBODY_IS_HERE))
-        self.vgpu("alice", "list", code=71, url="tls://127.0.0.1")
+        self.vgpu("alice", "list", code=71, url="tls://127.0.0.1:x")
         self.serve(keys=self.keys.options("server", "elsewhere.example"))
         self.assertIn("is for elsewhere.example and not for 127.0.0.1", self.vgpu("alice", "list", code=73))
 
