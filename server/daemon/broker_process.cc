@@ -206,11 +206,22 @@ uint64_t BrokerProcess::next_ns() const {
   return start_at_ns_ == 0 ? kNoDeadline : start_at_ns_;
 }
 
+void BrokerProcess::StartAnew() {
+  if (pid_ <= 0) return;
+  is_asked_ = true;
+  kill(pid_, SIGTERM);  // one that hangs is ended by Tend()
+}
+
 bool BrokerProcess::Forget(pid_t pid, int wait_status) {
   if (pid != pid_) return false;
   pid_ = -1;
   line_.reset();
   const uint64_t now_ns = MonotonicNs();
+  if (std::exchange(is_asked_, false)) {
+    LogInfo("the broker is started anew, with options that have changed");
+    start_at_ns_ = now_ns;
+    return true;
+  }
   crashes_ = now_ns - started_ns_ < kHungNs ? crashes_ + 1 : 0;
   LogError("the broker {}{}", DescribeWaitStatus(wait_status),
            crashes_ < kCrashesMax ? "; another one is started, and sessions go by fixed slots meanwhile"

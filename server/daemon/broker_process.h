@@ -79,6 +79,8 @@ class BrokerProcess {
   bool Tend();
   // When Tend() has something to do (MonotonicNs), or kNoDeadline.
   uint64_t next_ns() const;
+  // Ends it in order, and starts the next one at once: with options that have changed meanwhile.
+  void StartAnew();
   // A child has ended: whether it was the broker.
   bool Forget(pid_t pid, int wait_status);
   // Ends it for good.
@@ -104,6 +106,7 @@ class BrokerProcess {
   uint64_t heard_ns_ = 0;
   uint64_t start_at_ns_ = 0;  // 0: it is not to be started
   int crashes_ = 0;           // in a row
+  bool is_asked_ = false;     // it was told to end, for another one
 };
 
 }  // namespace tessera

@@ -28,7 +28,7 @@ constexpr const char* kFooter =
     R"(When clients may connect, one line on stdout says where and names the devices; everything else is on stderr. Clients are processes
 of the same user (or of root), and of whom --socket-group and --socket-mode let in. SIGTERM and SIGINT end the server: no new sessions, then --grace seconds for those that are open; a
 second signal ends them at once. SIGHUP lets it read the file of options again, and the files of --control tls://: broken ones change nothing. Of the
-options audit, grace, host-memory, log, max-sessions and start-wait change then; the log says which others need a restart.
+options admin, audit, grace, host-memory, log, max-sessions and start-wait change then; the log says which others need a restart.
 
 Exit codes:
   0  ended after SIGTERM or SIGINT

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "protocol/base/log.h"
 #include "protocol/base/printable.h"
@@ -18,6 +19,7 @@ struct Changeable {
   void (*take)(const Options& now, Options& options);
 };
 constexpr Changeable kChangeable[] = {
+    {"admin", [](const Options& now, Options& options) { options.administrators = now.administrators; }},
     {"audit", [](const Options& now, Options& options) { options.audit = now.audit; }},
     {"grace", [](const Options& now, Options& options) { options.grace_s = now.grace_s; }},
     {"host-memory", [](const Options& now, Options& options) { options.host_memory_mib = now.host_memory_mib; }},
@@ -37,6 +39,12 @@ const Changeable* Find(std::string_view key) {
   return nullptr;
 }
 
+std::string Listed(const std::vector<std::string>& values) {
+  std::string list;
+  for (const std::string& value : values) list += (list.empty() ? "" : " ") + Printable(value);
+  return list.empty() ? "none" : list;
+}
+
 }  // namespace
 
 std::string Supervisor::ReadSettingsAgain() {
@@ -47,14 +55,14 @@ std::string Supervisor::ReadSettingsAgain() {
     return sentence;
   }
   const uint32_t sessions_max = options_.sessions_max;
+  const std::vector<std::string> administrators = options_.administrators;
   std::string changed, waiting;
   for (const auto& [key, values] : now->settings) {
     if (values == options_.settings[key]) continue;
     if (const Changeable* const one = Find(key)) {
       one->take(*now, options_);
       options_.settings[key] = values;
-      // None of these is a list.
-      changed += (changed.empty() ? "" : ", ") + key + " = " + (values.empty() ? "" : Printable(values.back()));
+      changed += (changed.empty() ? "" : ", ") + key + " = " + Listed(values);
     } else {
       waiting += (waiting.empty() ? "" : ", ") + key;
     }
@@ -67,6 +75,7 @@ std::string Supervisor::ReadSettingsAgain() {
     shares_.SetDescriptors(DescriptorPlan::OfThisProcess(options_.sessions_max).shares, SharesReserve(options_));
     report_.sessions_max = options_.sessions_max;
   }
+  if (options_.administrators != administrators) broker_.StartAnew();
   if (!changed.empty()) LogInfo("options that are in force from now on: {}", changed);
   if (!waiting.empty()) LogWarning("options that need a restart of the server to be in force: {}", waiting);
   if (changed.empty() && waiting.empty()) LogInfo("the options are as they were");

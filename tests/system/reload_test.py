@@ -6,6 +6,7 @@ usage: reload_test.py BUILD_DIRECTORY
 """
 
 import fcntl
+import json
 import os
 import pty
 import signal
@@ -14,7 +15,8 @@ import tempfile
 import termios
 import unittest
 
-from product import DAEMON, TESSERA, Server, end_with_test, environment, program, the_server, wait_for
+import users
+from product import DAEMON, HAS_CONTROL_API, TESSERA, Server, end_with_test, environment, program, the_server, wait_for
 
 FULL = 83
 
@@ -48,6 +50,18 @@ class Reload(unittest.TestCase):
         done = subprocess.run([TESSERA, "status", "--server", server.url, "-o", "json"], capture_output=True, text=True, timeout=60, env=environment())
         return the_server(done.stdout)["sessions_max"]
 
+    def begin(self, server):
+        """A program with a session, until a line comes."""
+        session = subprocess.Popen([TESSERA, "run", "-q", "--server", server.url, "--", program("count"), "wait"], stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, text=True, env=environment())
+        end_with_test(session)
+        self.assertEqual(session.stdout.readline(), "1\n")
+        return session
+
+    def ends_right(self, session):
+        session.communicate("\n", timeout=60)
+        self.assertEqual(session.returncode, 0)
+
     def run_count(self, server):
         done = subprocess.run([TESSERA, "run", "-q", "--server", server.url, "--", program("count")], capture_output=True, text=True, timeout=60,
                               env=environment())
@@ -56,26 +70,45 @@ class Reload(unittest.TestCase):
     def test_sessions_go_on_and_there_are_more(self):
         self.write("max-sessions = 1\nstart-wait = 0\n")
         server = self.serve()
-        holder = subprocess.Popen([TESSERA, "run", "-q", "--server", server.url, "--", program("count"), "wait"], stdin=subprocess.PIPE,
-                                  stdout=subprocess.PIPE, text=True, env=environment())
-        end_with_test(holder)
-        self.assertEqual(holder.stdout.readline(), "1\n")
+        holder = self.begin(server)
         self.assertEqual(self.run_count(server), FULL)
         self.write("max-sessions = 2\nstart-wait = 0\n")
         self.reload(server, "options that are in force from now on: max-sessions = 2")
         self.assertEqual((self.places(server), self.run_count(server)), (2, 0))
         # Fewer than there are: those that are there stay, and none comes.
-        other = subprocess.Popen([TESSERA, "run", "-q", "--server", server.url, "--", program("count"), "wait"], stdin=subprocess.PIPE,
-                                 stdout=subprocess.PIPE, text=True, env=environment())
-        end_with_test(other)
-        self.assertEqual(other.stdout.readline(), "1\n")
+        other = self.begin(server)
         self.write("max-sessions = 1\nstart-wait = 0\n")
         self.reload(server, "from now on: max-sessions = 1")
         self.assertEqual(self.run_count(server), FULL)
-        for program_of_before in (other, holder):
-            program_of_before.communicate("\n", timeout=60)
-            self.assertEqual(program_of_before.returncode, 0)
+        for session in (other, holder):
+            self.ends_right(session)
         wait_for(lambda: self.run_count(server) == 0, 20, "a place")
+
+    @unittest.skipUnless(HAS_CONTROL_API and users.can_be_another(), "needs a control API, to be root, and a build that others can read")
+    def test_another_administrator(self):
+        self.write("")
+        server = self.serve("--socket-mode", "666")
+        os.chmod(server.directory.name, 0o755)
+        broker = server.broker()
+
+        def code_of_alice(*words):
+            return subprocess.run([TESSERA, "vgpu", *words, "--server", server.url], capture_output=True, timeout=60, cwd="/", env=environment(),
+                                  preexec_fn=users.become(users.ALICE)).returncode
+        holder = self.begin(server)
+        self.assertEqual(code_of_alice("create", "a", "--request", "0.1"), 73)
+        self.write(f'admin = ["root", "uid:{users.ALICE}"]\n')
+        self.reload(server, f"from now on: admin = root uid:{users.ALICE}")
+        # The broker is another one, which knows of what there was.
+        wait_for(lambda: code_of_alice("create", "a", "--request", "0.1") == 0, 20, "a vGPU of the new administrator")
+        self.assertNotIn(server.broker(), (None, broker))
+        self.assertIn("the broker is started anew, with options that have changed", server.words())
+        self.write("")
+        self.reload(server, "from now on: admin = none")
+        wait_for(lambda: code_of_alice("resize", "a", "--request", "0.2") == 73, 20, "the end of his rights")
+        told = subprocess.run([TESSERA, "vgpu", "list", "--server", server.url, "-o", "json"], capture_output=True, text=True, timeout=60, env=environment())
+        self.assertEqual([(vgpu["name"], vgpu["request"]) for vgpu in json.loads(told.stdout)["vgpus"]], [("a", 0.1)])
+        self.ends_right(holder)
+        self.assertNotIn("error: ", server.words())
 
     def test_what_needs_a_restart_is_said(self):
         self.write("start-wait = 1\n")
