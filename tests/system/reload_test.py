@@ -46,9 +46,12 @@ class Reload(unittest.TestCase):
         server.process.send_signal(signal.SIGHUP)
         wait_for(lambda: sentence in server.words(), 20, f"'{sentence}'")
 
-    def places(self, server):
+    def told(self, server):
         done = subprocess.run([TESSERA, "status", "--server", server.url, "-o", "json"], capture_output=True, text=True, timeout=60, env=environment())
-        return the_server(done.stdout)["sessions_max"]
+        return the_server(done.stdout)
+
+    def places(self, server):
+        return self.told(server)["sessions_max"]
 
     def begin(self, server):
         """A program with a session, until a line comes."""
@@ -75,6 +78,7 @@ class Reload(unittest.TestCase):
         self.write("max-sessions = 2\nstart-wait = 0\n")
         self.reload(server, "options that are in force from now on: max-sessions = 2")
         self.assertEqual((self.places(server), self.run_count(server)), (2, 0))
+        wait_for(lambda: self.told(server)["sessions"] == 1, 20, "the end of the session")
         # Fewer than there are: those that are there stay, and none comes.
         other = self.begin(server)
         self.write("max-sessions = 1\nstart-wait = 0\n")
