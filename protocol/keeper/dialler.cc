@@ -1,9 +1,7 @@
 #include "protocol/keeper/dialler.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,28 +15,14 @@
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 #include "protocol/base/start_program.h"
+#include "protocol/keeper/bare_child.h"
 #include "protocol/keeper/keeper_words.h"
 
 namespace tessera {
 namespace {
 
-// Nothing of the keeper's but `line`, as kPassedFd: whoever waits for an end of what the keeper holds does not wait for this
-// process.
-bool KeepNothingBut(int line) {
-  if (line != kPassedFd && dup2(line, kPassedFd) < 0) return false;
-  const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-  if (nothing < 0) return false;
-  for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    if (dup2(nothing, standard) < 0) return false;
-  }
-  return close_range(kPassedFd + 1, ~0U, 0) == 0;
-}
-
 [[noreturn]] void Serve(const DialFunction& dial, pid_t keeper, int line) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != keeper) _exit(0);  // before the line above
-  setsid();
-  if (!KeepNothingBut(line)) _exit(1);
+  BecomeBare(keeper, line);
   std::atomic<int> at_once{0};
   for (;;) {
     Result<ReceivedWord> word = ReceiveWord(kPassedFd, kNoDeadline);

@@ -1,6 +1,7 @@
 // What a keeper (keeper.h) and the process that carries its sessions (keeper_line.h) say to each other, one datagram each, over
 // a socket between the two. Both are ours, of one user: what comes is checked against mistakes and other releases, not against
-// malice.
+// malice. Of these words a helper (helper.h) knows kDial, kOpen and kAct, and takes them from a process that may have been
+// taken over.
 //
 //   keeper                                     process that carries
 //   kStart                                ->
@@ -35,10 +36,14 @@ enum class KeeperWord : uint32_t {
   kForgetSegment = 5,  // `value`: its id
   kEnd = 6,            // of `session`
   kReady = 7,          // text: where it listens
-  kDial = 8,           // value: until when (MonotonicNs), name lookup apart; with the keeper's end of a socket pair
+  kDial = 8,           // value: until when (MonotonicNs), name lookup apart; with the keeper's end of a socket pair. To a
+                       // helper: text: the name of the place
   kDialled = 9,        // with a connection; else value: the StatusCode, text: the sentence
   kOpen = 10,          // text: the path of one of Keeper::Options::files; with the keeper's end of a socket pair
   kOpened = 11,        // with a descriptor; else as kDialled
+  kAct = 12,           // to a helper (helper.h): text: the name of the act; with its end of a socket pair, and a memory file that
+                       // holds what the act is told
+  kActed = 13,         // value: the StatusCode, text: the sentence
 };
 
 struct KeeperMessage {
