@@ -2,33 +2,29 @@
 
 #include <utility>
 
-#include "protocol/base/unique_fd.h"
 #include "protocol/channel/server_user.h"
 #include "protocol/channel/unix_socket.h"
 
 namespace tessera {
 namespace {
 
-Status Explain(int socket, const std::string& path, const Status& status) {
+// `is_own`: this process has connected, so that who it is may be why it was turned away.
+Status Explain(int socket, const std::string& path, bool is_own, const Status& status) {
   if (status.code() == StatusCode::kTimedOut) {
     return Status(StatusCode::kTimedOut,
                   "whoever listens on the socket " + path + " does not answer: is it a tesserad, and is it stopped?");
   }
-  return ExplainHangUp(socket, status);
+  return is_own ? ExplainHangUp(socket, status) : status;
 }
 
-}  // namespace
-
-Result<ServerReport> QueryServer(const std::string& path, const ServerQuery& query, uint64_t deadline_ns) {
-  Result<UniqueFd> socket = ConnectToServer(path);
-  if (!socket.ok()) return socket.status();
+Result<ServerReport> Ask(int socket, const std::string& path, bool is_own, const ServerQuery& query, uint64_t deadline_ns) {
   Encoder encoder(kControlMessageBytesMax);
   query.Encode(encoder);
-  if (const Status sent = SendMessage(socket->get(), encoder.bytes(), {}, deadline_ns); !sent.ok()) {
-    return Explain(socket->get(), path, sent);
+  if (const Status sent = SendMessage(socket, encoder.bytes(), {}, deadline_ns); !sent.ok()) {
+    return Explain(socket, path, is_own, sent);
   }
-  Result<SocketMessage> message = ReceiveMessage(socket->get(), kControlMessageBytesMax, deadline_ns);
-  if (!message.ok()) return Explain(socket->get(), path, message.status());
+  Result<SocketMessage> message = ReceiveMessage(socket, kControlMessageBytesMax, deadline_ns);
+  if (!message.ok()) return Explain(socket, path, is_own, message.status());
   switch (ControlKindOf(message->bytes)) {
     case ControlKind::kServerReport: return ServerReport::Decode(message->bytes);
     case ControlKind::kServerRefusal: {
@@ -39,6 +35,18 @@ Result<ServerReport> QueryServer(const std::string& path, const ServerQuery& que
       return Status(StatusCode::kProtocolViolation,
                     "whoever listens on the socket " + path + " is no tesserad: correct the path");
   }
+}
+
+}  // namespace
+
+Result<ServerReport> QueryServer(const std::string& path, const ServerQuery& query, uint64_t deadline_ns) {
+  Result<UniqueFd> socket = ConnectToServer(path);
+  return socket.ok() ? Ask(socket->get(), path, true, query, deadline_ns) : socket.status();
+}
+
+Result<ServerReport> QueryServer(const UniqueFd& server, const std::string& path, const ServerQuery& query,
+                                 uint64_t deadline_ns) {
+  return Ask(server.get(), path, false, query, deadline_ns);
 }
 
 }  // namespace tessera

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "protocol/base/status.h"
+#include "protocol/base/unique_fd.h"
 #include "protocol/wire/server_query.h"
 
 namespace tessera {
@@ -17,5 +18,7 @@ inline constexpr uint64_t kQueryTimeoutNs = 10'000'000'000;
 // stopped server, or another program), kProtocolViolation when it answers something else. The version of the report
 // is not checked: see CheckPeerVersion().
 Result<ServerReport> QueryServer(const std::string& path, const ServerQuery& query, uint64_t deadline_ns);
+// The same over a connection that somebody else has made, as ConnectToServer() does. `path`: for sentences.
+Result<ServerReport> QueryServer(const UniqueFd& server, const std::string& path, const ServerQuery& query, uint64_t deadline_ns);
 
 }  // namespace tessera

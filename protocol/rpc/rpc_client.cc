@@ -8,14 +8,15 @@
 #include <sys/time.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string_view>
 
 #include "protocol/base/clock.h"
 #include "protocol/base/printable.h"
-#include "protocol/base/unique_fd.h"
 #include "protocol/channel/server_user.h"
 #include "protocol/link/link_address.h"
+#include "protocol/link/tcp/tcp_stream.h"
 
 namespace tessera {
 namespace {
@@ -24,26 +25,20 @@ constexpr std::string_view kTls = "tls://";
 constexpr std::string_view kUnix = "unix:";
 constexpr uint64_t kNsOfS = 1'000'000'000;
 
-Result<RpcConnection> ConnectByTls(const std::string& url, const KeyFiles& keys, const RpcPeer& peer, uint64_t wait_ns) {
+Result<RpcConnection> ConnectByTls(const std::string& url, const KeyFiles& keys, const RpcPeer& peer, uint64_t deadline_ns,
+                                   const RpcMeans& means) {
   Result<LinkAddress> address = LinkAddress::Parse(url);
   if (!address.ok()) return address.status();
   LinkOptions link;
   link.keys = keys;
-  Result<std::shared_ptr<TlsTunnel>> tunnel = TlsTunnel::Connect(*address, link, peer, MonotonicNs() + wait_ns);
+  link.open_file = means.open_file;
+  link.dial = means.dial;
+  Result<std::shared_ptr<TlsTunnel>> tunnel = TlsTunnel::Connect(*address, link, peer, deadline_ns);
   if (!tunnel.ok()) return tunnel.status();
   return RpcConnection{grpc::CreateInsecureChannelFromFd(peer.what, (*tunnel)->TakeSocket().release()), *tunnel};
 }
 
-}  // namespace
-
-Result<RpcConnection> ConnectRpc(const std::string& url, const KeyFiles& keys, const RpcPeer& peer,
-                                 const std::string& when_absent, uint64_t wait_ns) {
-  if (url.starts_with(kTls)) return ConnectByTls(url, keys, peer, wait_ns);
-  const std::string path = url.starts_with(kUnix) ? url.substr(kUnix.size()) : "";
-  if (path.empty()) {
-    return Status(StatusCode::kInvalidArgument,
-                  fmt::format("'{}' is no address of a {}: write unix:PATH or tls://HOST:PORT", Printable(url), peer.what));
-  }
+Result<UniqueFd> DialHere(const std::string& path, const RpcPeer& peer, const std::string& when_absent, uint64_t deadline_ns) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof(address.sun_path)) {
@@ -53,7 +48,8 @@ Result<RpcConnection> ConnectRpc(const std::string& url, const KeyFiles& keys, c
   std::memcpy(address.sun_path, path.data(), path.size());
   UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket.valid()) return Status::FromErrno("cannot create a socket", errno);
-  // Where as many wait as may, connect() waits as long as send() would.
+  // Where as many wait as may, connect() waits as long as send() would. No time at all would be for ever.
+  const uint64_t now_ns = MonotonicNs(), wait_ns = std::max<uint64_t>(deadline_ns > now_ns ? deadline_ns - now_ns : 0, 1'000);
   const timeval wait = {static_cast<time_t>(wait_ns / kNsOfS), static_cast<suseconds_t>(wait_ns % kNsOfS / 1'000)};
   if (setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait)) != 0)
     return Status::FromErrno("cannot use a socket", errno);
@@ -70,7 +66,29 @@ Result<RpcConnection> ConnectRpc(const std::string& url, const KeyFiles& keys, c
   }
   RETURN_IF_ERROR(CheckServerUser(socket.get(), path));
   if (fcntl(socket.get(), F_SETFL, O_NONBLOCK) != 0) return Status::FromErrno("cannot use a socket", errno);
-  return RpcConnection{grpc::CreateInsecureChannelFromFd(peer.what, socket.release()), nullptr};
+  return socket;
+}
+
+}  // namespace
+
+Result<RpcConnection> ConnectRpc(const std::string& url, const KeyFiles& keys, const RpcPeer& peer,
+                                 const std::string& when_absent, uint64_t wait_ns, const RpcMeans& means) {
+  const uint64_t deadline_ns = MonotonicNs() + wait_ns;
+  if (url.starts_with(kTls)) return ConnectByTls(url, keys, peer, deadline_ns, means);
+  Result<UniqueFd> socket = means.dial ? means.dial(deadline_ns) : DialRpc(url, peer, when_absent, deadline_ns);
+  if (!socket.ok()) return socket.status();
+  return RpcConnection{grpc::CreateInsecureChannelFromFd(peer.what, socket->release()), nullptr};
+}
+
+Result<UniqueFd> DialRpc(const std::string& url, const RpcPeer& peer, const std::string& when_absent, uint64_t deadline_ns) {
+  if (url.starts_with(kTls)) {
+    Result<LinkAddress> address = LinkAddress::Parse(url);
+    return address.ok() ? ConnectTcpSocket(*address, true, deadline_ns, peer.program) : address.status();
+  }
+  const std::string path = url.starts_with(kUnix) ? url.substr(kUnix.size()) : "";
+  if (!path.empty()) return DialHere(path, peer, when_absent, deadline_ns);
+  return Status(StatusCode::kInvalidArgument,
+                fmt::format("'{}' is no address of a {}: write unix:PATH or tls://HOST:PORT", Printable(url), peer.what));
 }
 
 }  // namespace tessera

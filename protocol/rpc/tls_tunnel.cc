@@ -32,7 +32,8 @@ Result<std::shared_ptr<TlsTunnel>> TlsTunnel::Connect(const LinkAddress& address
                                                       uint64_t deadline_ns) {
   Result<std::shared_ptr<const TlsIdentity>> identity = TlsIdentity::Load(TlsRole::kClient, options, kProtocol);
   if (!identity.ok()) return identity.status();
-  Result<UniqueFd> network = ConnectTcpSocket(address, true, deadline_ns, peer.program);
+  Result<UniqueFd> network =
+      options.dial ? options.dial(deadline_ns) : ConnectTcpSocket(address, true, deadline_ns, peer.program);
   if (!network.ok()) return network.status();
   Result<TlsSession> session = ShakeHands(network->get(), PartiesOf(**identity, address, peer), deadline_ns);
   if (!session.ok()) {

@@ -22,8 +22,8 @@ struct RpcPeer {
 
 class TlsTunnel {
  public:
-  // Connects, until `deadline_ns` (MonotonicNs). Errors as of ConnectTls(). A thread carries what is said from then on, until
-  // both ends are closed.
+  // Connects, or has `options` do it, until `deadline_ns` (MonotonicNs). Errors as of ConnectTls(). A thread carries what is said
+  // from then on, until both ends are closed.
   static Result<std::shared_ptr<TlsTunnel>> Connect(const LinkAddress& address, const LinkOptions& options, const RpcPeer& peer,
                                                     uint64_t deadline_ns);
 
