@@ -7,21 +7,25 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "generated/control/identity.grpc.pb.h"
 #include "protocol/base/printable.h"
+#include "protocol/base/small_file.h"
 #include "protocol/base/unique_fd.h"
 #include "protocol/link/tls/key_files.h"
 #include "protocol/link/tls/tls_identity.h"
 #include "protocol/link/tls/tls_keys.h"
-#include "protocol/rpc/rpc_client.h"
 
 namespace tessera {
 namespace {
+
+constexpr std::string_view kPemBegin = "-----BEGIN CERTIFICATE-----";
 
 StatusCode CodeOf(grpc::StatusCode code) {
   switch (code) {
@@ -33,9 +37,10 @@ StatusCode CodeOf(grpc::StatusCode code) {
   }
 }
 
-Result<std::string> Ask(const std::string& url, const KeyFiles& files, const std::string& request, uint64_t wait_ns) {
+Result<std::string> Ask(const std::string& url, const KeyFiles& files, const std::string& request, uint64_t wait_ns,
+                        const RpcMeans& means) {
   Result<RpcConnection> connection = ConnectRpc(url, files, {.what = "placer", .program = "tessera-placer"},
-                                                "start tessera-placer, or correct --placer", wait_ns);
+                                                "start tessera-placer, or correct --placer", wait_ns, means);
   if (!connection.ok()) return connection.status();
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::nanoseconds(wait_ns));
@@ -83,19 +88,43 @@ bool IsToRenew(const CertificateDescription& certificate, time_t now) {
   return now < certificate.ends && certificate.ends - now <= (certificate.ends - certificate.begins) / 3;
 }
 
-Result<CertificateDescription> RenewCertificate(const std::string& url, const KeyFiles& keys, uint64_t wait_ns) {
+Result<CertificateDescription> DescribeOwnCertificate(const KeyFiles& keys,
+                                                      const std::function<Result<UniqueFd>(const std::string& path)>& open_file) {
+  const std::string path = LocateKeyFiles(TlsRole::kClient, keys).certificate;
+  if (!open_file) return DescribeCertificateFile(path);
+  Result<UniqueFd> file = open_file(path);
+  if (!file.ok()) return file.status();
+  Result<std::string> text = ReadSmallFile(*file, path, kPemBytesMax);
+  if (!text.ok()) return text.status();
+  Result<CertificateDescription> description = DescribeCertificateText(*text);
+  if (description.ok()) return description;
+  return Status(StatusCode::kInvalidArgument, path + " holds no certificate in PEM form: give another file");
+}
+
+Status ReplaceCertificate(const std::string& path, const std::string& text) {
+  const auto is_of_pem = [](char letter) { return letter == '\n' || letter == '\r' || (letter >= ' ' && letter <= '~'); };
+  const bool looks_right = text.starts_with(kPemBegin) && text.size() <= kPemBytesMax && std::ranges::all_of(text, is_of_pem);
+  if (!looks_right) return Status(StatusCode::kInvalidArgument, "what is to be written to " + path + " is no certificate");
+  return Replace(path, text);
+}
+
+Result<CertificateDescription> RenewCertificate(const std::string& url, const KeyFiles& keys, uint64_t wait_ns,
+                                                const RpcMeans& means,
+                                                const std::function<Status(const std::string& text)>& replace) {
   if (!url.starts_with("tls://")) {
     return Status(StatusCode::kInvalidArgument,
                   "'" + Printable(url) + "' is no place where a certificate is shown: ask at the placer's tls://HOST:PORT");
   }
   const KeyFiles files = LocateKeyFiles(TlsRole::kClient, keys);
-  Result<KeyTexts> texts = ReadKeyFiles(TlsRole::kClient, files, {});
+  LinkOptions link;
+  link.open_file = means.open_file;
+  Result<KeyTexts> texts = ReadKeyFiles(TlsRole::kClient, files, link);
   if (!texts.ok()) return texts.status();
-  Result<CertificateDescription> before = DescribeCertificateFile(files.certificate);
+  Result<CertificateDescription> before = DescribeOwnCertificate(files, means.open_file);
   if (!before.ok()) return before.status();
   Result<std::string> request = MakeSigningRequest(texts->key, before->name);
   if (!request.ok()) return Status(request.status().code(), files.key + ": " + request.status().message());
-  Result<std::string> answer = Ask(url, files, *request, wait_ns);
+  Result<std::string> answer = Ask(url, files, *request, wait_ns, means);
   if (!answer.ok()) return answer.status();
 
   texts->certificate = *answer;
@@ -108,7 +137,7 @@ Result<CertificateDescription> RenewCertificate(const std::string& url, const Ke
                   "the placer has sent a certificate that does not take the place of " + files.certificate +
                       (identity.ok() ? ": it is for something else" : ": " + identity.status().message()));
   }
-  RETURN_IF_ERROR(Replace(files.certificate, *answer));
+  RETURN_IF_ERROR(replace ? replace(*answer) : ReplaceCertificate(files.certificate, *answer));
   return now;
 }
 
