@@ -48,6 +48,8 @@ ServerUser JudgeServerUser(uid_t server, uid_t own, bool all_known, std::string_
   return server == kOverflowUid && !all_known ? ServerUser::kUnknown : ServerUser::kOther;
 }
 
+bool IsUnknownUser(uid_t user) { return user == kOverflowUid && !AllUsersAreKnown(); }
+
 Status CheckServerUser(int socket, const std::string& path, bool* unknown) {
   Result<PeerCredentials> server = PeerOf(socket);
   if (!server.ok()) return server.status();

@@ -26,6 +26,9 @@ enum class ServerUser {
 // place for every number. A name that no user has is nobody's.
 ServerUser JudgeServerUser(uid_t server, uid_t own, bool all_known, std::string_view trusted);
 
+// Whether this is what the kernel says in place of a number that has no place in this user namespace.
+bool IsUnknownUser(uid_t user);
+
 // Whether a connection leads to a server of somebody that is trusted: kPermissionDenied, with what to do, when that is another
 // user. One that cannot be known is no error; `*unknown` is true then, when there is a pointer. `path`: where it is, for the
 // sentence.
