@@ -73,9 +73,9 @@ void Watch(int calls, int memory, const std::vector<FileRule>& rules) {
 
 }  // namespace
 
-void StartCallWatch(UniqueFd calls, UniqueFd memory, std::vector<FileRule> rules) {
-  std::thread([calls = std::move(calls), memory = std::move(memory), rules = std::move(rules)] {
-    Watch(calls.get(), memory.get(), rules);
+void StartCallWatch(std::future<UniqueFd> calls, UniqueFd memory, std::vector<FileRule> rules) {
+  std::thread([calls = std::move(calls), memory = std::move(memory), rules = std::move(rules)]() mutable {
+    if (const UniqueFd watched = calls.get(); watched.valid()) Watch(watched.get(), memory.get(), rules);
   }).detach();
 }
 

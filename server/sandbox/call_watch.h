@@ -1,6 +1,7 @@
 // Tells in the log what a sandbox would refuse, and lets it happen (SandboxMode::kLog).
 #pragma once
 
+#include <future>
 #include <vector>
 
 #include "protocol/base/unique_fd.h"
@@ -8,8 +9,9 @@
 
 namespace tessera {
 
-// Starts a thread that answers `calls` (WatchCalls()) as long as the process lives. Every refusal is told once.
-// `memory` is /proc/self/mem, opened before: the thread itself must make no call that is watched.
-void StartCallWatch(UniqueFd calls, UniqueFd memory, std::vector<FileRule> rules);
+// Starts a thread that answers `calls` (WatchCalls()) as long as the process lives; an invalid descriptor: there are none. Every
+// refusal is told once. Before the calls are watched: a thread that comes later would wait for its own answers. `memory` is
+// /proc/self/mem.
+void StartCallWatch(std::future<UniqueFd> calls, UniqueFd memory, std::vector<FileRule> rules);
 
 }  // namespace tessera

@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <future>
 #include <sstream>
 #include <utility>
 
@@ -99,11 +100,11 @@ std::vector<FileRule> RulesFor(const SandboxOptions& options) {
 Status WatchOnly(const SandboxOptions& options) {
   UniqueFd memory(open("/proc/self/mem", O_RDONLY | O_CLOEXEC));
   if (!memory.valid()) return Status::FromErrno("cannot open /proc/self/mem", errno);
-  std::vector<FileRule> rules = RulesFor(options);
+  std::promise<UniqueFd> watched;
+  StartCallWatch(watched.get_future(), std::move(memory), RulesFor(options));
   Result<UniqueFd> calls = WatchCalls(options.calls);
-  if (!calls.ok()) return calls.status();
-  StartCallWatch(std::move(calls).value(), std::move(memory), std::move(rules));
-  return Status::Ok();
+  watched.set_value(calls.ok() ? std::move(*calls) : UniqueFd());
+  return calls.status();
 }
 
 // All that can be had. A failure: a call failed that this machine has.
