@@ -97,11 +97,12 @@ void ServiceCommandLine::AddOwner() {
 
 void ServiceCommandLine::AddCarrying() { app_.add_option("--carry-fd", options_.carry_fd)->group(""); }
 
-void ServiceCommandLine::AddSandbox(std::string* mode) {
+void ServiceCommandLine::AddSandbox(std::string* mode, const char* when) {
   app_.add_option(
           "--sandbox", *mode,
-          "What the process that carries sessions gives up before it hears of one: auto (what this machine can do), require "
-          "(everything, or it ends), off, or log (nothing, but tell what would be refused)")
+          "What " + std::string(when) +
+              ": auto (what this machine can do), require (everything, or it ends), off, or log (nothing, but tell what would be "
+              "refused)")
       ->type_name("{auto,require,off,log}")
       ->capture_default_str();
 }

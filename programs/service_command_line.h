@@ -32,9 +32,10 @@ class ServiceCommandLine {
   // For the program's own network address. `listens`: also who may connect to it.
   void AddLinkOptions(LinkOptions* link, bool listens);
   void AddResumeGrace(uint32_t* resume_grace_s);
-  void AddOwner();                     // owner_fd and remove_directory
-  void AddCarrying();                  // carry_fd
-  void AddSandbox(std::string* mode);  // of the process that carries sessions: a word of SandboxMode
+  void AddOwner();     // owner_fd and remove_directory
+  void AddCarrying();  // carry_fd
+  // A word of SandboxMode. `when`: what gives it up, and when.
+  void AddSandbox(std::string* mode, const char* when = "the process that carries sessions gives up before it hears of one");
 
   // From now on Parse() and Refuse() say what is wrong there, without the program's name and its help, and nothing on stderr.
   void RefuseTo(std::string* sentence) { refusal_ = sentence; }

@@ -92,21 +92,6 @@ std::shared_ptr<OneCall<Request>> MakeCall(Request request) {
   return call;
 }
 
-// How each device is connected to the others; nothing where a server has no NVML to say it.
-std::vector<std::vector<ServerReport::Value>> LinksOf(const std::string& server_path, size_t devices) {
-  std::vector<std::vector<ServerReport::Value>> links(devices);
-  for (uint32_t device = 0; devices > 1 && device < devices; ++device) {
-    ServerQuery query;
-    query.spec_hash = kSpecHash;
-    query.ask = ServerQuery::Ask::kLinks;
-    query.device = device;
-    Result<ServerReport> report = QueryServer(server_path, query, MonotonicNs() + kQueryTimeoutNs);
-    if (!report.ok()) break;
-    if (device < report->readings.size()) links[device] = std::move(report->readings[device]);
-  }
-  return links;
-}
-
 }  // namespace
 
 void BrokerLine::Start() {
@@ -124,19 +109,39 @@ void BrokerLine::Run() {
   }
 }
 
+Result<ServerReport> BrokerLine::AskServer(const ServerQuery& query) const {
+  const uint64_t deadline_ns = MonotonicNs() + kQueryTimeoutNs;
+  Result<UniqueFd> server = means_.server(deadline_ns);
+  return server.ok() ? QueryServer(*server, server_path_, query, deadline_ns) : server.status();
+}
+
+// How each device is connected to the others; nothing where a server has no NVML to say it.
+std::vector<std::vector<ServerReport::Value>> BrokerLine::LinksOf(size_t devices) const {
+  std::vector<std::vector<ServerReport::Value>> links(devices);
+  for (uint32_t device = 0; devices > 1 && device < devices; ++device) {
+    ServerQuery query;
+    query.spec_hash = kSpecHash;
+    query.ask = ServerQuery::Ask::kLinks;
+    query.device = device;
+    Result<ServerReport> report = AskServer(query);
+    if (!report.ok()) break;
+    if (device < report->readings.size()) links[device] = std::move(report->readings[device]);
+  }
+  return links;
+}
+
 // Returns when the connection has ended.
 Status BrokerLine::Follow(bool* was_there) {
-  Result<RpcConnection> connection = ConnectRpc(control_url_, {}, {.what = "control API", .program = "tesserad's control API"},
-                                                "start tesserad with --control, or correct --control");
+  Result<RpcConnection> connection = ConnectRpc(control_url_, {}, kControlPeer, kWhenNoControl, kRpcConnectNs, means_.control);
   if (!connection.ok()) return connection.status();
   ServerQuery query;
   query.spec_hash = kSpecHash;
-  Result<ServerReport> report = QueryServer(server_path_, query, MonotonicNs() + kQueryTimeoutNs);
+  Result<ServerReport> report = AskServer(query);
   if (!report.ok()) return report.status();
   RETURN_IF_ERROR(CheckPeerVersion("server", report->wire_version, report->spec_hash, kSpecHash));
   Result<DeviceSnapshot> snapshot = DeviceSnapshot::Decode(report->snapshot);
   if (!snapshot.ok()) return snapshot.status();
-  std::map<std::string, ServerDevice> devices = DevicesOf(*snapshot, LinksOf(server_path_, snapshot->devices.size()));
+  std::map<std::string, ServerDevice> devices = DevicesOf(*snapshot, LinksOf(snapshot->devices.size()));
 
   const std::shared_ptr<Stub> stub = control::v1::VgpuService::NewStub(connection->channel);
   queue_.Push([this, stub, devices = std::move(devices)] {

@@ -1,6 +1,6 @@
 // The node's connection to the control API of its server's broker, which is made again whenever it ends.
 //
-//   BrokerLine line("unix:/run/tessera/tessera.sock.control", "/run/tessera/tessera.sock", queue, {...});
+//   BrokerLine line("unix:/run/tessera/tessera.sock.control", "/run/tessera/tessera.sock", means, queue, {...});
 //   line.Start();
 //   line.Call(call);
 //
@@ -12,12 +12,15 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "generated/control/vgpu.grpc.pb.h"
 #include "netaware/node/grant_vgpus.h"
+#include "netaware/node/node_means.h"
 #include "netaware/node/node_queue.h"
 #include "netaware/node/server_vgpus.h"
 #include "protocol/base/status.h"
+#include "protocol/wire/server_query.h"
 
 namespace tessera {
 
@@ -33,9 +36,10 @@ class BrokerLine {
   };
 
   // `queue` outlives the process's threads.
-  BrokerLine(std::string control_url, std::string server_path, NodeQueue& queue, Listener listener)
+  BrokerLine(std::string control_url, std::string server_path, NodeMeans means, NodeQueue& queue, Listener listener)
       : control_url_(std::move(control_url)),
         server_path_(std::move(server_path)),
+        means_(std::move(means)),
         queue_(queue),
         listener_(std::move(listener)) {}
 
@@ -48,9 +52,12 @@ class BrokerLine {
 
   void Run();
   Status Follow(bool* was_there);
+  Result<ServerReport> AskServer(const ServerQuery& query) const;
+  std::vector<std::vector<ServerReport::Value>> LinksOf(size_t devices) const;
 
   const std::string control_url_;
   const std::string server_path_;
+  const NodeMeans means_;
   NodeQueue& queue_;
   const Listener listener_;
   std::shared_ptr<Stub> stub_;  // of the node's thread; null: there is no broker

@@ -14,15 +14,16 @@
 namespace tessera {
 namespace {
 
-[[noreturn]] void Watch(const std::string& url, const KeyFiles& keys) {
+[[noreturn]] void Watch(const std::string& url, const KeyFiles& keys, const NodeMeans& means) {
   const std::string path = LocateKeyFiles(TlsRole::kClient, keys).certificate;
   Patience patience;
   for (;;) {
     int wait_ms = KeyWatch::kLookMs;
-    Result<CertificateDescription> own = DescribeCertificateFile(path);
+    Result<CertificateDescription> own = DescribeOwnCertificate(keys, means.placer.open_file);
     // One that cannot be read is told of by whoever connects with it.
     if (own.ok() && IsToRenew(*own, time(nullptr))) {
-      Result<CertificateDescription> now = RenewCertificate(url, keys, KeyWatch::kWaitNs);
+      Result<CertificateDescription> now =
+          RenewCertificate(url, keys, KeyWatch::kWaitNs, means.placer, means.replace_certificate);
       if (now.ok()) {
         LogInfo("the placer has signed a new certificate {}: {}, until {}", path, now->name, DescribeTime(now->ends));
         patience.Reset();
@@ -40,8 +41,8 @@ namespace {
 
 }  // namespace
 
-void KeyWatch::Start(const std::string& url, const KeyFiles& keys) {
-  if (url.starts_with("tls://")) std::thread([url, keys] { Watch(url, keys); }).detach();
+void KeyWatch::Start(const std::string& url, const KeyFiles& keys, const NodeMeans& means) {
+  if (url.starts_with("tls://")) std::thread([url, keys, means] { Watch(url, keys, means); }).detach();
 }
 
 }  // namespace tessera

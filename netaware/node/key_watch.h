@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "netaware/node/node_means.h"
 #include "protocol/link/link_options.h"
 
 namespace tessera {
@@ -16,7 +17,7 @@ class KeyWatch {
   static constexpr uint64_t kWaitNs = 10'000'000'000;
 
   // Starts a thread that goes on until the process ends. Does nothing where the placer is not at tls://.
-  static void Start(const std::string& url, const KeyFiles& keys);
+  static void Start(const std::string& url, const KeyFiles& keys, const NodeMeans& means);
 };
 
 }  // namespace tessera

@@ -1,10 +1,13 @@
-// tessera-node: joins a tesserad of this host to the pool of a placer. How it ends stands in README.md.
+// tessera-node: joins a tesserad of this host to the pool of a placer. How it ends stands in README.md. It is two processes: the
+// one that was started enters a sandbox, and its child opens files and connects for it (protocol/keeper/helper.h).
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <memory>
 #include <string>
 
+#include "netaware/node/node_means.h"
 #include "netaware/node/options.h"
 #include "netaware/node/run_node.h"
 #include "netaware/store/sqlite_store.h"
@@ -38,9 +41,13 @@ Result<std::unique_ptr<Store>> OpenLedger(const std::string& path) {
 
 int Run(const NodeOptions& options) {
   ServiceNotice notice = ServiceNotice::Take();
+  Result<std::unique_ptr<HelperLine>> helper = StartNodeHelper(options);
+  if (!helper.ok()) return Fail(kName, helper.status(), kServiceInternal);
   Result<std::unique_ptr<Store>> store = OpenLedger(options.state);
   if (!store.ok()) return Fail(kName, store.status(), kServiceCannotListen);
-  const Status status = RunNode(options, **store, notice, [&] {
+  if (const Status entered = EnterNodeSandbox(options); !entered.ok()) return Fail(kName, entered, kServiceInternal);
+  // As long as the process: threads go on with it.
+  const Status status = RunNode(options, *std::move(*helper).release(), **store, notice, [&] {
     if (options.daemon_fd < 0) {
       Announce(std::string(kName) + ": " + options.host_id + ", server unix:" + options.server_path + ", placer " +
                options.placer);
@@ -62,5 +69,6 @@ int main(int argc, char** argv) {
   SetLogName(kName, options.daemon_fd >= 0 ? LogTimes::kNever : LogTimes::kUnlessTerminal);
   SetLogLevel(options.log_level);
   RaiseDescriptorLimit();
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);  // of its helper, too
   End(Run(options));
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <span>
 
-#include "protocol/base/host_digest.h"
 #include "protocol/base/printable.h"
 
 namespace tessera {
@@ -122,7 +121,7 @@ control::v1::FromNode RegistrationOf(const NodeServer& server, const std::vector
     for (const std::string& isolation : gpu.isolations) of_gpu->add_isolations(isolation);
     for (const std::string& priority : gpu.priorities) of_gpu->add_priorities(priority);
   }
-  registration->set_host(HostDigest());
+  registration->set_host(server.host);
   registration->set_release(TESSERA_VERSION);
   FillIn(beat, registration->mutable_state());
   return message;

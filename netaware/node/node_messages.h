@@ -14,6 +14,7 @@ namespace tessera {
 // What a server is, beside its vGPUs.
 struct NodeServer {
   std::string server{};  // the host id
+  std::string host{};    // HostDigest()
   std::vector<std::string> addresses{};
   std::map<std::string, ServerDevice> devices{};  // by GPU's UUID
 };

@@ -5,6 +5,8 @@
 #include "netaware/node/host_id.h"
 #include "programs/service_command_line.h"
 #include "programs/state_path.h"
+#include "protocol/base/host_digest.h"
+#include "protocol/link/tls/key_files.h"
 #include "protocol/link/typed_address.h"
 
 namespace tessera {
@@ -16,7 +18,7 @@ granted goes on, and the next one takes it over. SIGHUP connects to the placer a
 
 Exit codes:
   0  ended after SIGTERM or SIGINT, or with the tesserad that has started it
-  1  a system call failed that should not
+  1  a system call failed that should not, the helper has ended, or --sandbox require and this machine cannot do all of it
   2  the command line was not understood
   4  the ledger cannot be used: another node has it, or it is damaged, or not to be written
 
@@ -54,8 +56,16 @@ int ParseNodeOptions(int argc, char** argv, NodeOptions* options) {
                   "How the server is called in the pool, no other server's (default: the host's name and a number)")
       ->type_name("NAME");
   line.AddKeyOptions(&options->keys);
+  std::string sandbox = "auto";
+  line.AddSandbox(&sandbox, "it gives up before it hears of the placer");
+  bool machine_root = false;
+  line.app().add_flag("--machine-root", machine_root)->group("");
   line.app().add_option("--daemon-fd", options->daemon_fd)->group("");
   if (const int code = line.Parse(argc, argv); code >= 0) return code;
+  if (!ParseSandboxMode(sandbox, &options->sandbox)) {
+    return line.Refuse("--sandbox takes auto, require, off or log, not '" + sandbox + "'");
+  }
+  options->private_root = !machine_root;
   if (options->placer.empty() || server.empty()) {
     return line.Refuse("--placer unix:PATH|tls://HOST:PORT and --server unix:PATH are required");
   }
@@ -72,6 +82,9 @@ int ParseNodeOptions(int argc, char** argv, NodeOptions* options) {
     return line.Refuse("'" + options->control + "' is no control API on this host: --control takes unix:PATH");
   }
   for (std::string& address : options->addresses) address = AddressMeantBy(address);
+  // In its sandbox it may be another user, whose directory is another, and sees no files.
+  options->host = HostDigest();
+  options->keys = LocateKeyFiles(TlsRole::kClient, options->keys);
   if (options->addresses.empty()) {
     std::error_code error;
     options->addresses = {"unix:" + std::filesystem::absolute(options->server_path, error).lexically_normal().string()};

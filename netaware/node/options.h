@@ -6,6 +6,7 @@
 
 #include "programs/service_options.h"
 #include "protocol/link/link_options.h"
+#include "server/sandbox/sandbox.h"
 
 namespace tessera {
 
@@ -16,7 +17,10 @@ struct NodeOptions : ServiceOptions {
   std::vector<std::string> addresses;  // at which clients reach the server
   std::string state;                   // path of the ledger
   std::string host_id;
-  KeyFiles keys;
+  std::string host;  // HostDigest()
+  KeyFiles keys;  // where they are was found out
+  SandboxMode sandbox = SandboxMode::kAuto;
+  bool private_root = true;
 
   int daemon_fd = -1;  // of a node that tesserad starts; not for users
 };

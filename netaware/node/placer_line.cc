@@ -5,10 +5,10 @@
 #include <thread>
 #include <utility>
 
+#include "netaware/node/node_means.h"
 #include "netaware/node/patience.h"
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
-#include "protocol/rpc/rpc_client.h"
 
 namespace tessera {
 namespace {
@@ -37,8 +37,7 @@ void PlacerLine::Run() {
 
 // Returns when the stream has ended.
 Status PlacerLine::Attach(bool* was_welcome) {
-  Result<RpcConnection> connection =
-      ConnectRpc(url_, keys_, {.what = "placer", .program = "tessera-placer"}, "start tessera-placer, or correct --placer");
+  Result<RpcConnection> connection = ConnectRpc(url_, keys_, kPlacerPeer, kWhenNoPlacer, kRpcConnectNs, means_);
   if (!connection.ok()) return connection.status();
   const auto stub = control::v1::NodeService::NewStub(connection->channel);
   std::atomic<bool> welcome = false;

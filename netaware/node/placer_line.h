@@ -1,7 +1,7 @@
 // The node's connection to the placer, which is made again whenever it ends: after 0.1 s, then twice as long each time, up to 5
 // s.
 //
-//   PlacerLine line(url, keys, queue, {.registration = ..., .heard = ..., .lost = ...});
+//   PlacerLine line(url, keys, means, queue, {.registration = ..., .heard = ..., .lost = ...});
 //   line.Start();                      // the server is known: from then on
 //   line.Send(message);
 //   line.Tend(now_ms);                 // every second
@@ -20,6 +20,7 @@
 #include "netaware/node/placer_stream.h"
 #include "protocol/base/status.h"
 #include "protocol/link/link_options.h"
+#include "protocol/rpc/rpc_client.h"
 
 namespace tessera {
 
@@ -35,8 +36,8 @@ class PlacerLine {
   };
 
   // `queue` outlives the process's threads.
-  PlacerLine(std::string url, KeyFiles keys, NodeQueue& queue, Listener listener)
-      : url_(std::move(url)), keys_(std::move(keys)), queue_(queue), listener_(std::move(listener)) {}
+  PlacerLine(std::string url, KeyFiles keys, RpcMeans means, NodeQueue& queue, Listener listener)
+      : url_(std::move(url)), keys_(std::move(keys)), means_(std::move(means)), queue_(queue), listener_(std::move(listener)) {}
 
   // Does nothing the second time.
   void Start();
@@ -54,6 +55,7 @@ class PlacerLine {
 
   const std::string url_;
   const KeyFiles keys_;
+  const RpcMeans means_;
   NodeQueue& queue_;
   const Listener listener_;
   // Of the node's thread.

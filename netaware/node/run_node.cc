@@ -46,11 +46,11 @@ Result<UniqueFd> BlockSignals() {
 
 class Node : public NodeOut {
  public:
-  Node(const NodeOptions& options, NodeQueue& queue, ServiceNotice& notice)
+  Node(const NodeOptions& options, const NodeMeans& means, NodeQueue& queue, ServiceNotice& notice)
       : queue_(queue),
         notice_(notice),
-        server_{options.host_id, options.addresses, {}},
-        broker_(options.control, options.server_path, queue,
+        server_{options.host_id, options.host, options.addresses, {}},
+        broker_(options.control, options.server_path, means, queue,
                 {.described = [this](auto devices) { server_.devices = std::move(devices); },
                  .list =
                      [this](ServerVgpus list) {
@@ -59,7 +59,7 @@ class Node : public NodeOut {
                      },
                  .done = [this](const std::string& vgpu, const Status& status) { core_->CallDone(vgpu, status, Now()); },
                  .lost = [this] { core_->BrokerLost(); }}),
-        placer_(options.placer, options.keys, queue,
+        placer_(options.placer, options.keys, means.placer, queue,
                 {.registration = [this] { return Register(); },
                  .heard = [this](const control::v1::ToNode& message) { return Hear(message); },
                  .lost = [this] { core_->PlacerLost(); }}) {
@@ -73,18 +73,20 @@ class Node : public NodeOut {
     return Status::Ok();
   }
 
-  Status Run(int signals) {
+  // `helper`: hung up when that has ended.
+  Status Run(int signals, int helper) {
     broker_.Start();
     for (;;) {
       notice_.Beat(MonotonicNs());
       const int64_t again_ms = std::min(core_->Turn(Now()), Beat());
       const int64_t wait_ms = std::clamp<int64_t>(again_ms - Now().steady_ms, 0, kBeatMs);
-      pollfd ready[] = {{queue_.fd(), POLLIN, 0}, {signals, POLLIN, 0}, {-1, 0, 0}};
+      pollfd ready[] = {{queue_.fd(), POLLIN, 0}, {signals, POLLIN, 0}, {-1, 0, 0}, {helper, 0, 0}};
       if (daemon_) ready[2] = {daemon_->fd(), daemon_->events(), 0};
       if (poll(ready, std::size(ready), static_cast<int>(wait_ms)) < 0 && errno != EINTR) {
         return Status::FromErrno("cannot wait for what comes", errno);
       }
       if (ready[1].revents != 0 && IsEndOf(signals)) return Status::Ok();
+      if (ready[3].revents != 0) return Status(StatusCode::kUnavailable, "the process that connects for this one has ended");
       if (ready[0].revents != 0) queue_.Run();
       if (ready[2].revents != 0 && !daemon_->Tend([this](TicketQuestion question) {
             core_->Ask({question.id, std::move(question.holder), std::move(question.ticket)}, Now());
@@ -159,17 +161,19 @@ class Node : public NodeOut {
 
 }  // namespace
 
-Status RunNode(const NodeOptions& options, Store& store, ServiceNotice& notice, const std::function<void()>& ready) {
+Status RunNode(const NodeOptions& options, HelperLine& helper, Store& store, ServiceNotice& notice,
+               const std::function<void()>& ready) {
   Result<UniqueFd> signals = BlockSignals();
   if (!signals.ok()) return signals.status();
   Result<std::unique_ptr<NodeQueue>> queue = NodeQueue::Make();
   if (!queue.ok()) return queue.status();
   // Threads of both go on until the process ends.
-  auto* const node = new Node(options, *std::move(queue).value().release(), notice);
+  const NodeMeans means = MeansBy(helper);
+  auto* const node = new Node(options, means, *std::move(queue).value().release(), notice);
   RETURN_IF_ERROR(node->Open(store));
   ready();
-  KeyWatch::Start(options.placer, options.keys);
-  return node->Run(signals->get());
+  KeyWatch::Start(options.placer, options.keys, means);
+  return node->Run(signals->get(), helper.fd());
 }
 
 }  // namespace tessera

@@ -35,7 +35,9 @@ Status NodeProcess::Launch() {
                                         "--log",       options_.log_word,
                                         "--placer",    options_.placer_url,
                                         "--server",    "unix:" + options_.listen_path,
-                                        "--control",   "unix:" + options_.control_path};
+                                        "--control",   "unix:" + options_.control_path,
+                                        "--sandbox",   options_.sandbox_word};
+  if (!options_.private_root) arguments.emplace_back("--machine-root");
   if (!options_.host_id.empty()) arguments.insert(arguments.end(), {"--host-id", options_.host_id});
   for (const std::string& url : urls_) arguments.insert(arguments.end(), {"--address", url});
   // The server's own, which are for connecting too (`tessera keys host`).

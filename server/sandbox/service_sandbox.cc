@@ -11,11 +11,12 @@ namespace tessera {
 
 SandboxOptions ServiceSandbox(Service service, SandboxMode mode, bool private_root, const std::vector<std::string>& directories) {
   using enum FileRule::Access;
-  const bool carries = service == Service::kGateway || service == Service::kAgent;
+  using enum Service;
+  const bool speaks = service == kGateway || service == kAgent || service == kNode || service == kPlacer;
   SandboxOptions options;
   options.mode = mode;
   options.private_root = private_root;
-  options.calls = carries ? CallFilter::kCarrier : service == Service::kBroker ? CallFilter::kBroker : CallFilter::kService;
+  options.calls = speaks ? CallFilter::kCarrier : service == Service::kBroker ? CallFilter::kBroker : CallFilter::kService;
   options.who = service == Service::kAgent ? "agents" : "services";
   options.parent_death_signal = SIGKILL;
   const auto id = static_cast<uid_t>(service);
@@ -24,7 +25,7 @@ SandboxOptions ServiceSandbox(Service service, SandboxMode mode, bool private_ro
   options.devices = {};
   options.files = {{"/proc/self", kRead}, {"/dev/null", kReadWrite}};
   // What C libraries ask while it works: how many threads make sense, and the time zone.
-  if (service == Service::kAgent)
+  if (service == kAgent || service == kNode || service == kPlacer)
     options.files->insert(options.files->end(), {{"/sys/devices/system/cpu/online", kRead}, {"/etc/localtime", kRead}});
   for (const std::string& directory : directories) options.files->push_back({directory, kReadWrite});
   return options;

@@ -20,6 +20,8 @@ enum class Service : uid_t {  // its user
   kGateway = 65523,  // the process of a tessera-gateway that carries sessions
   kAgent = 65524,    // the same of a tessera-agent
   kUsageKeeper = 65525,
+  kNode = 65526,    // tessera-node
+  kPlacer = 65527,  // tessera-placer
 };
 
 // What it enters, whoever runs it. `private_root` as in SandboxOptions; `directories`: all that it may open files in, to read

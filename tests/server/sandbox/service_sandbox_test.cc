@@ -33,6 +33,7 @@ namespace {
 
 constexpr uid_t kOrdinaryUser = 65534;
 constexpr uid_t kKeepersUser = 65522;
+constexpr Service kWithOtherHosts[] = {Service::kGateway, Service::kAgent, Service::kNode, Service::kPlacer};
 enum Outcome : int { kRefused = 0, kSucceeded = 1, kNoSandbox = 2 };
 
 bool CanOpen(const std::string& path, int flags) { return UniqueFd(open(path.c_str(), flags | O_CLOEXEC, 0600)).valid(); }
@@ -112,9 +113,9 @@ TEST_P(ServiceSandboxTest, NoSockets) {
             kRefused);
 }
 
-// They have a listening socket, and nothing else to do with a network.
-TEST_P(ServiceSandboxTest, GatewaysAndAgentsTakeConnectionsAndMakeNone) {
-  for (const Service service : {Service::kGateway, Service::kAgent}) {
+// They have a listening socket, or connections that others make for them, and nothing else to do with a network.
+TEST_P(ServiceSandboxTest, WhoSpeaksWithOtherHostsMakesNoConnections) {
+  for (const Service service : kWithOtherHosts) {
     SCOPED_TRACE(static_cast<uid_t>(service));
     CheckConnections(service);
   }
@@ -122,7 +123,7 @@ TEST_P(ServiceSandboxTest, GatewaysAndAgentsTakeConnectionsAndMakeNone) {
 
 // Where an ordinary user's agent sees the machine's files Landlock alone protects them, and older kernels' does not know all of
 // it.
-TEST_P(ServiceSandboxTest, GatewaysAndAgentsChangeNothingByName) {
+TEST_P(ServiceSandboxTest, WhoSpeaksWithOtherHostsChangesNothingByName) {
   const std::string file = directory_ + "/file";
   const std::pair<const char*, std::function<int()>> attempts[] = {
       {"truncate", [&] { return truncate(file.c_str(), 0); }},
@@ -134,7 +135,7 @@ TEST_P(ServiceSandboxTest, GatewaysAndAgentsChangeNothingByName) {
       {"link", [&] { return link(file.c_str(), (own_ + "/link").c_str()); }},
   };
   for (const auto& [name, act] : attempts) {
-    for (const Service service : {Service::kGateway, Service::kAgent})
+    for (const Service service : kWithOtherHosts)
       EXPECT_EQ(Try([&] { return act() == 0 || errno != EPERM; }, service), kRefused) << name;
   }
 }
