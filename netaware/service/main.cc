@@ -1,7 +1,9 @@
-// tessera-placer: wires the parts. What it prints and how it ends stands in README.md.
+// tessera-placer: wires the parts. What it prints and how it ends stands in README.md. It is two processes: the one that was
+// started enters a sandbox, and its child opens files for it (protocol/keeper/helper.h).
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -16,6 +18,7 @@
 
 #include "netaware/service/admin_calls.h"
 #include "netaware/service/certificate_signer.h"
+#include "netaware/service/confinement.h"
 #include "netaware/service/event_calls.h"
 #include "netaware/service/identity_calls.h"
 #include "netaware/service/node_calls.h"
@@ -32,6 +35,7 @@
 #include "protocol/base/clock.h"
 #include "protocol/base/host_digest.h"
 #include "protocol/base/log.h"
+#include "protocol/base/small_file.h"
 #include "protocol/channel/unix_socket.h"
 #include "protocol/link/link_address.h"
 #include "protocol/link/tcp/tcp_link.h"
@@ -61,7 +65,6 @@ Result<std::unique_ptr<Store>> OpenStore(const PlacerOptions& options) {
 struct Listeners {
   std::vector<UnixListener> users;
   std::vector<TcpListener> tls;
-  std::unique_ptr<TlsIdentityKeeper> keys;  // null: nobody comes by TLS
 };
 
 Result<Listeners> Bind(const PlacerOptions& options) {
@@ -79,15 +82,19 @@ Result<Listeners> Bind(const PlacerOptions& options) {
     if (!bound.ok()) return bound.status();
     listeners.tls.push_back(std::move(*bound));
   }
-  if (listeners.tls.empty()) return listeners;
-  Result<std::unique_ptr<TlsIdentityKeeper>> keys = TlsIdentityKeeper::Make(TlsRole::kServer, options.link, "h2");
-  if (!keys.ok()) return keys.status();
-  listeners.keys = std::move(*keys);
   return listeners;
 }
 
+// Null: nobody comes by TLS.
+Result<std::unique_ptr<TlsIdentityKeeper>> ReadKeys(const PlacerOptions& options, HelperLine& helper) {
+  if (options.tls_urls.empty()) return std::unique_ptr<TlsIdentityKeeper>();
+  LinkOptions link = options.link;
+  link.open_file = [&helper](const std::string& path) { return helper.OpenFile(path); };
+  return TlsIdentityKeeper::Make(TlsRole::kServer, link, "h2");
+}
+
 // The addresses with commas between them.
-Result<std::string> Serve(Listeners& listeners, RpcFront& front) {
+Result<std::string> Serve(Listeners& listeners, std::unique_ptr<TlsIdentityKeeper> keys, RpcFront& front) {
   std::string where;
   for (UnixListener& users : listeners.users) {
     where += (where.empty() ? "" : ", ") + ("unix:" + users.path());
@@ -97,10 +104,10 @@ Result<std::string> Serve(Listeners& listeners, RpcFront& front) {
   }
   for (TcpListener& tls : listeners.tls) {
     where += (where.empty() ? "" : ", ") + tls.address().Url();
-    const Result<TlsFront*> listening = front.ListenByTls(tls.Release(), listeners.keys->Current(), "the placer");
+    const Result<TlsFront*> listening = front.ListenByTls(tls.Release(), keys->Current(), "the placer");
     if (!listening.ok()) return listening.status();
   }
-  if (listeners.keys != nullptr) RETURN_IF_ERROR(front.Follow(std::move(listeners.keys)));
+  if (keys != nullptr) RETURN_IF_ERROR(front.Follow(std::move(keys)));
   return where;
 }
 
@@ -125,8 +132,8 @@ void NotePolicy(PlacerLoop& loop, const std::string& path, const Status& status)
   loop.Post([record](PlacerCore& core, int64_t now_ms) { core.Note(record, now_ms); });
 }
 
-// Waits for a signal that ends the placer. `notice` hears meanwhile that the loop that decides does what is posted to it.
-void AwaitEnd(const sigset_t& ends, PlacerLoop& loop, ServiceNotice& notice) {
+// Waits for a signal that ends the placer: which. `notice` hears meanwhile that the loop that decides does what is posted to it.
+int AwaitEnd(const sigset_t& ends, PlacerLoop& loop, ServiceNotice& notice) {
   const auto alive = std::make_shared<std::atomic<bool>>(true);  // the loop may set it after this has returned
   for (;;) {
     if (notice.has_watchdog() && MonotonicNs() >= notice.next_ns() && alive->exchange(false)) {
@@ -135,7 +142,7 @@ void AwaitEnd(const sigset_t& ends, PlacerLoop& loop, ServiceNotice& notice) {
     }
     const timespec pause{.tv_sec = 0, .tv_nsec = 100'000'000};
     const int number = notice.has_watchdog() ? sigtimedwait(&ends, nullptr, &pause) : sigwaitinfo(&ends, nullptr);
-    if (number > 0) return;
+    if (number > 0) return number;
   }
 }
 
@@ -146,25 +153,35 @@ int Run(const PlacerOptions& options) {
   sigemptyset(&ends);
   sigaddset(&ends, SIGTERM);
   sigaddset(&ends, SIGINT);
+  sigaddset(&ends, SIGCHLD);               // of the helper, this process's only child
   sigprocmask(SIG_BLOCK, &ends, nullptr);  // before the first thread
-  Result<std::unique_ptr<RolesFile>> roles = RolesFile::Open(options.policy_path);
+  HelperLine* line = nullptr;
+  Result<std::unique_ptr<RolesFile>> roles = RolesFile::Open(options.policy_path, [&line](const std::string& path) {
+    return line != nullptr ? line->OpenFile(path) : OpenSmallFile(path);
+  });
   if (!roles.ok()) return Fail(kName, roles.status(), kServiceCannotListen);
+  Result<Listeners> listeners = Bind(options);
+  if (!listeners.ok()) return Fail(kName, listeners.status(), kServiceCannotListen);
+  Result<std::unique_ptr<HelperLine>> helper = StartPlacerHelper(options, listeners->users);
+  if (!helper.ok()) return Fail(kName, helper.status(), kServiceInternal);
+  line = helper->get();
+  Result<std::unique_ptr<TlsIdentityKeeper>> keys = ReadKeys(options, *line);
+  if (!keys.ok()) return Fail(kName, keys.status(), kServiceCannotListen);
   std::unique_ptr<CertificateSigner> certificates;
   if (!options.sign_with.empty()) {
     Result<std::unique_ptr<CertificateSigner>> opened = CertificateSigner::Open(options.sign_with, options.sign_days);
     if (!opened.ok()) return Fail(kName, opened.status(), kServiceCannotListen);
     certificates = std::move(*opened);
   }
-  Result<Listeners> listeners = Bind(options);
-  if (!listeners.ok()) return Fail(kName, listeners.status(), kServiceCannotListen);
   Result<std::unique_ptr<Store>> store = OpenStore(options);
   if (!store.ok()) return Fail(kName, store.status(), kServiceCannotListen);
   (*store)->SetRecordBounds({.age_ms = int64_t{options.audit_days} * 86'400'000});
   Result<TicketSigner> signer = TicketSignerOf(**store);
   if (!signer.ok()) return Fail(kName, signer.status(), kServiceCannotListen);
-  Result<std::unique_ptr<PlacerLoop>> loop =
-      PlacerLoop::Start({.cluster = options.cluster, .ticket_ms = int64_t{options.ticket_s} * 1'000, .host = HostDigest()},
-                        std::move(*signer), **store);
+  const std::string host = HostDigest();
+  if (const Status entered = EnterPlacerSandbox(options); !entered.ok()) return Fail(kName, entered, kServiceInternal);
+  Result<std::unique_ptr<PlacerLoop>> loop = PlacerLoop::Start(
+      {.cluster = options.cluster, .ticket_ms = int64_t{options.ticket_s} * 1'000, .host = host}, std::move(*signer), **store);
   if (!loop.ok()) return Fail(kName, loop.status(), kServiceCannotListen);
 
   const auto tell_policy = [&loop, path = options.policy_path](const Status& status) { NotePolicy(**loop, path, status); };
@@ -187,17 +204,20 @@ int Run(const PlacerOptions& options) {
   RpcFront front(*server, connections);
   const Status bounded = BoundMemory(connections, **loop);
   if (!bounded.ok()) return Fail(kName, bounded, kServiceCannotListen);
-  const Result<std::string> where = Serve(*listeners, front);
+  const Result<std::string> where = Serve(*listeners, std::move(*keys), front);
   if (!where.ok()) return Fail(kName, where.status(), kServiceCannotListen);
   Announce(std::string(kName) + ": listening on " + where.value() + ", cluster " + options.cluster);
   notice.Ready(where.value() + ", cluster " + options.cluster);
-  AwaitEnd(ends, **loop, notice);
+  const int number = AwaitEnd(ends, **loop, notice);
   notice.Stopping("ends");
   LogInfo("ends");
+  if (const Status removed = line->Act(kRemoveSockets); !removed.ok()) LogDebug("the sockets stay: {}", removed.message());
   for (UnixListener& users : listeners->users) users.Close();
   (*loop)->End();  // and is there for calls that still come
   // Threads of the fronts and of gRPC go on until the process ends: nothing of theirs is taken away from under them.
-  _exit(kServiceOk);
+  if (number != SIGCHLD) _exit(kServiceOk);
+  const Status why(StatusCode::kUnavailable, "the process that opens files for this one has ended");
+  _exit(Fail(kName, why, kServiceInternal));
 }
 
 }  // namespace
@@ -209,5 +229,6 @@ int main(int argc, char** argv) {
   if (const int code = ParseOptions(argc, argv, &options); code >= 0) return code;
   SetLogLevel(options.log_level);
   SetLogName(kName, LogTimes::kUnlessTerminal);
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);  // of its helper, too
   return Run(options);
 }

@@ -25,7 +25,7 @@ everything; others ask for GPUs, unless --policy says otherwise:
 
 Exit codes:
   0  ended after SIGTERM or SIGINT
-  1  a system call failed that should not
+  1  a system call failed that should not, the helper has ended, or --sandbox require and this machine cannot do all of it
   2  the command line was not understood
   4  an address could not be bound; the store, the policy or the files for tls:// cannot be used
 
@@ -93,7 +93,12 @@ int ParseOptions(int argc, char** argv, PlacerOptions* options) {
       ->check(CLI::Range(1U, 365U).description("1 to 365"))
       ->capture_default_str();
   line.AddLinkOptions(&options->link, true);
+  std::string sandbox = "auto";
+  line.AddSandbox(&sandbox, "it gives up before it hears of anybody");
   if (const int code = line.Parse(argc, argv); code >= 0) return code;
+  if (!ParseSandboxMode(sandbox, &options->sandbox)) {
+    return line.Refuse("--sandbox takes auto, require, off or log, not '" + sandbox + "'");
+  }
   if (const std::string wrong = TakeListen(listen, options); !wrong.empty()) return line.Refuse(wrong);
   if (options->cluster.empty() || options->cluster.size() > Ticket::kNameBytesMax ||
       Printable(options->cluster) != options->cluster)

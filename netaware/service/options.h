@@ -7,6 +7,7 @@
 
 #include "programs/service_options.h"
 #include "protocol/link/link_options.h"
+#include "server/sandbox/sandbox.h"
 
 namespace tessera {
 
@@ -21,6 +22,7 @@ struct PlacerOptions : ServiceOptions {
   uint32_t audit_days = 90;
   std::string sign_with;  // of --sign-with: the directory of an authority; empty: nothing is signed
   uint32_t sign_days = 7;
+  SandboxMode sandbox = SandboxMode::kAuto;
 };
 
 // As ServiceCommandLine::Parse().

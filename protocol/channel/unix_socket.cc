@@ -133,9 +133,13 @@ Result<UniqueFd> UnixListener::Accept(int listener, bool own_user) {
 
 void UnixListener::Close() {
   if (!socket_.valid()) return;
+  RemoveFile();
+  socket_.reset();
+}
+
+void UnixListener::RemoveFile() const {
   struct stat info {};
   if (lstat(path_.c_str(), &info) == 0 && info.st_dev == device_ && info.st_ino == inode_) unlink(path_.c_str());
-  socket_.reset();
 }
 
 // --- connections ---

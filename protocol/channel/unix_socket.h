@@ -52,6 +52,8 @@ class UnixListener {
   static Result<UniqueFd> Accept(int listener);
   // Stops listening and removes the file if it is still ours. Idempotent.
   void Close();
+  // Removes the file alone, also in a process that this one has forked.
+  void RemoveFile() const;
 
  private:
   UnixListener(UniqueFd socket, std::string path, dev_t device, ino_t inode, bool own_user)
