@@ -52,8 +52,9 @@ def complete(before=None):
                           preexec_fn=before).returncode == 0
 
 
-@unittest.skipUnless(can_be_another() and complete(), "needs root, a build that others can read, and a machine that can do all of it")
-class Services(unittest.TestCase):
+class TakenOver(unittest.TestCase):
+    """Services that are made to try what an attacker would, beside a process of the same user that has given up nothing."""
+
     def setUp(self):
         self.idlers = []
         self.addCleanup(self.end_idlers)
@@ -99,6 +100,9 @@ class Services(unittest.TestCase):
                     self.assertIn(told[attempt], confined)
                     self.assertIn(otherwise[attempt], free)
 
+
+@unittest.skipUnless(can_be_another() and complete(), "needs root, a build that others can read, and a machine that can do all of it")
+class Services(TakenOver):
     def check_server(self, user=None):
         before = become(user, user) if user is not None else None
         with tempfile.TemporaryDirectory() as home:

@@ -15,12 +15,12 @@ ADMIN = os.path.join(BUILD, "bin/tessera-admin")
 
 
 class Started:
-    """A program that prints a line when it is ready; its log is kept."""
+    """A program that prints a line when it is ready; its log is kept. `before` runs in its process before it starts."""
 
-    def __init__(self, log, *words, **changes):
+    def __init__(self, log, *words, before=None, **changes):
         self.log = log
         with open(log, "a") as stderr:
-            self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=stderr, text=True, env=environment(**changes))
+            self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=stderr, text=True, env=environment(**changes), preexec_fn=before)
         end_with_test(self.process)
         self.ready = self.process.stdout.readline()
 
@@ -44,13 +44,13 @@ class Started:
 class PoolServer(Started):
     """A tesserad of the pool, with a state of its own and devices like no other's."""
 
-    def __init__(self, pool, number, *options, devices=2, driver="emulator", **changes):
+    def __init__(self, pool, number, *options, devices=2, driver="emulator", before=None, **changes):
         self.pool, self.number = pool, number
         self.path = os.path.join(pool.directory, f"{number}.sock")
         self.state = os.path.join(pool.directory, f"state{number}")
         super().__init__(os.path.join(pool.directory, f"{number}.log"), DAEMON, "--listen", "unix:" + self.path, "--driver", driver,
                          "--grace", "0", "--log", "info", "--placer", pool.url, *(options or ("--warm-workers", "0")),
-                         TESSERA_EMULATOR_MACHINE=str(number), TESSERA_EMULATOR_DEVICES=str(devices), XDG_STATE_HOME=self.state, **changes)
+                         TESSERA_EMULATOR_MACHINE=str(number), TESSERA_EMULATOR_DEVICES=str(devices), XDG_STATE_HOME=self.state, before=before, **changes)
 
     def node(self):
         """The pid of its node; None when it has none."""
@@ -77,19 +77,24 @@ class PoolServer(Started):
 
 
 class Pool:
-    def __init__(self, *options, servers=1, devices=2, driver="emulator", server_options=(), server_changes=None):
+    """`before` as in Started, of the placer and of servers; `owner`: whose directory they have, else this user's."""
+
+    def __init__(self, *options, servers=1, devices=2, driver="emulator", server_options=(), server_changes=None, before=None, owner=None):
         self.place = tempfile.TemporaryDirectory()
         self.directory = self.place.name
+        if owner is not None:
+            os.chown(self.directory, owner, owner)
+        self.before = before
         self.url = "unix:" + os.path.join(self.directory, "placer.sock")
         self.options = options
         self.placer = self.start_placer()
-        self.servers = [PoolServer(self, number + 1, *server_options, devices=devices, driver=driver, **(server_changes or {}))
+        self.servers = [PoolServer(self, number + 1, *server_options, devices=devices, driver=driver, before=before, **(server_changes or {}))
                         for number in range(servers)]
         self.wait_for_servers()
 
     def start_placer(self):
         return Started(os.path.join(self.directory, "placer.log"), PLACER, "--listen", self.url, "--store",
-                       f"sqlite:{self.directory}/placer.db", "--log", "info", *self.options)
+                       f"sqlite:{self.directory}/placer.db", "--log", "info", *self.options, before=self.before)
 
     def joins(self):
         """How often a server has joined, of all placers."""
