@@ -59,6 +59,43 @@ class Units(unittest.TestCase):
         self.assertEqual(ask("setpriv", "--no-new-privs", "--bounding-set", bounding, "--inh-caps", "-all", "--"), ask())
         self.assertNotEqual(ask("setpriv", "--no-new-privs", "--bounding-set", "-all", "--inh-caps", "-all", "--"), ask())
 
+    @WITH_SYSTEMD
+    def test_a_pools_services_may_enter_their_sandbox(self):
+        """A call that a unit does not let through ends the service."""
+        def calls(words):
+            found = set()
+            for word in words:
+                if not word.startswith("@"):
+                    found.add(word)
+                    continue
+                done = subprocess.run(["systemd-analyze", "syscall-filter", word], capture_output=True, text=True, timeout=60, check=True)
+                found |= calls(line.strip() for line in done.stdout.splitlines()[1:] if not line.strip().startswith("#"))
+            return found
+        for unit in ("tessera-node", "tessera-placer"):
+            allowed = set()
+            for value in re.findall(r"^SystemCallFilter=(.*)$", (UNITS / f"{unit}.service").read_text(), re.MULTILINE):
+                named = calls(value.lstrip("~").split())
+                allowed = allowed - named if value.startswith("~") else allowed | named
+            self.assertLessEqual({"capset", "prctl", "setgroups", "setresgid", "setresuid", "unshare", "seccomp", "landlock_create_ruleset",
+                                  "landlock_add_rule", "landlock_restrict_self", "fork", "close_range", "memfd_create"}, allowed, unit)
+
+    @unittest.skipUnless(os.geteuid() == 0 and shutil.which("setpriv") and (BUILD / "bin/tessera-placer").exists(), "root alone gives up what a unit takes")
+    def test_a_placer_becomes_another_user(self):
+        kept = re.search(r"^CapabilityBoundingSet=(.*)$", (UNITS / "tessera-placer.service").read_text(), re.MULTILINE)[1].split()
+        bounding = ",".join(["-all", *("+" + name.removeprefix("CAP_").lower() for name in kept)])
+        with tempfile.TemporaryDirectory() as directory:
+            placer = subprocess.Popen(["setpriv", "--no-new-privs", "--bounding-set", bounding, "--inh-caps", "-all", "--", BUILD / "bin/tessera-placer",
+                                       "--listen", f"unix:{directory}/socket", "--store", f"sqlite:{directory}/store"], stdout=subprocess.PIPE, text=True)
+            self.addCleanup(placer.stdout.close)
+            self.addCleanup(placer.kill)
+            self.assertIn("listening on", placer.stdout.readline())
+            status = pathlib.Path(f"/proc/{placer.pid}/status").read_text()
+            self.assertRegex(status, r"\nUid:\t65527\t65527\t65527\t65527\n")
+            self.assertRegex(status, r"\nCapPrm:\t0+\n")
+            placer.terminate()
+            self.assertEqual(placer.wait(20), 0)
+            self.assertFalse(os.path.exists(f"{directory}/socket"))
+
 
 class Notices(unittest.TestCase):
     def setUp(self):
