@@ -18,7 +18,7 @@ def main():
     source, build = (os.path.abspath(name) for name in sys.argv[1:])
     command = f"build={build} source={source} address={guest.ADDRESS}\n(. {source}/tests/rdma/in_guest)"
     try:
-        output, code = guest.run(command, os.path.join(build, "tests/rdma/kernels"), GUEST_SECONDS_MAX)
+        output, code = guest.run(command, os.path.join(build, "tests/kernels"), GUEST_SECONDS_MAX)
     except guest.NotPossible as why:
         print(f"skipped, there is no guest with RDMA here: {why}")
         return 77
