@@ -67,6 +67,7 @@ void ServiceNotice::Ready(const std::string& status) { Send("READY=1" + OneLine(
 void ServiceNotice::Status(const std::string& status) { Send(OneLine(status).substr(1)); }
 // The time is what tells it from one before (Type=notify-reload).
 void ServiceNotice::Reloading() { Send("RELOADING=1\nMONOTONIC_USEC=" + std::to_string(MonotonicNs() / 1'000)); }
+void ServiceNotice::Reloaded() { Send("READY=1"); }
 void ServiceNotice::Stopping(const std::string& status) { Send("STOPPING=1" + OneLine(status)); }
 
 void ServiceNotice::Beat(uint64_t now_ns) {

@@ -22,11 +22,12 @@ class ServiceNotice {
 
   // Somebody wants to hear.
   bool wanted() const { return socket_.valid(); }
-  // It can be used, `status` is what is shown of it, one line. After Reloading() as well.
+  // It can be used, `status` is what is shown of it, one line.
   void Ready(const std::string& status);
   void Status(const std::string& status);
-  // It reads its files again, until Ready().
+  // It reads its files again, until Reloaded(). What is shown of it stays.
   void Reloading();
+  void Reloaded();
   // It takes nobody any more.
   void Stopping(const std::string& status);
 

@@ -143,7 +143,7 @@ class Node : public NodeOut {
       }
       notice_.Reloading();
       placer_.End("it is connected anew at SIGHUP");
-      notice_.Ready("connects to the placer anew");
+      notice_.Reloaded();
     }
     return false;
   }

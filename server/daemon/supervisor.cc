@@ -432,7 +432,8 @@ void Supervisor::HandleSignals() {
       notice_.Reloading();
       const std::string said = ReadSettingsAgain();
       if (!options_.control_url.empty()) ReadKeysAgain();
-      notice_.Ready(said);
+      notice_.Reloaded();
+      if (!said.empty()) notice_.Status(said);
       continue;
     }
     // A second signal of these does not wait for the grace period.

@@ -208,8 +208,8 @@ class Supervisor {
   Status TellFirstKeys();
   void ReadKeysAgain();
   void TakeKeysAnswer(const ControlKeysAnswer& answer);
-  // Reads the file of settings again: takes what can change, says in the log what has changed and what needs a restart. A line
-  // about the server, for whoever told it to.
+  // Reads the file of settings again: takes what can change, says in the log what has changed and what needs a restart. What
+  // whoever told it to should see, a line: empty when all that the file says is in force.
   std::string ReadSettingsAgain();
   Status OpenState();
   // What the broker has said by the end goes into its state.

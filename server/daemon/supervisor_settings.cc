@@ -79,7 +79,7 @@ std::string Supervisor::ReadSettingsAgain() {
   if (!changed.empty()) LogInfo("options that are in force from now on: {}", changed);
   if (!waiting.empty()) LogWarning("options that need a restart of the server to be in force: {}", waiting);
   if (changed.empty() && waiting.empty()) LogInfo("the options are as they were");
-  return "serves" + (waiting.empty() ? "" : "; a restart is needed for " + waiting);
+  return waiting.empty() ? "" : "serves; a restart is needed for " + waiting;
 }
 
 }  // namespace tessera

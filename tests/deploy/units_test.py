@@ -148,7 +148,7 @@ class Notices(unittest.TestCase):
         self.hear_beats()
         daemon.send_signal(signal.SIGHUP)
         self.assertRegex(self.hear("RELOADING=1\n"), r"MONOTONIC_USEC=\d+$")
-        self.hear("READY=1\n")
+        self.assertEqual(self.hear("READY=1"), "READY=1")  # its status stays
         # Children would speak for it.
         children = pathlib.Path(f"/proc/{daemon.pid}/task/{daemon.pid}/children").read_text().split()
         self.assertTrue(children)
@@ -181,7 +181,7 @@ class Notices(unittest.TestCase):
         self.assertEqual(self.socket.recv(4096), b"WATCHDOG=1")
         node.send_signal(signal.SIGHUP)
         self.hear("RELOADING=1\n")
-        self.hear("READY=1\n")
+        self.assertEqual(self.hear("READY=1"), "READY=1")
         self.ends(node)
 
     def test_placer(self):
