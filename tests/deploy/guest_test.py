@@ -81,7 +81,7 @@ def boot(kernel, disk, work):
     """What the kernel and systemd said, and what the tests said."""
     initramfs = emulated_machine.make_initramfs(kernel, HERE / "guest_init", BOOT_MODULES, work)
     console, told = work / "console", work / "told"
-    qemu = emulated_machine.command(kernel, initramfs, "systemd.show_status=yes", "-drive", f"file={disk},format=raw,if=virtio,cache=unsafe",
+    qemu = emulated_machine.command(kernel, initramfs, "systemd.show_status=error systemd.setenv=SYSTEMD_COLORS=0", "-drive", f"file={disk},format=raw,if=virtio,cache=unsafe",
                                     "-nic", "none", "-serial", f"file:{console}", "-serial", f"file:{told}", "-monitor", "none")
     late = ""
     try:
