@@ -15,6 +15,7 @@ import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 URL = "unix:/run/tessera/tessera.sock"
+PLACER = "unix:/run/tessera/placer.sock"
 SETTINGS = pathlib.Path("/etc/tessera/tesserad.toml")
 SOCKET_GROUP = 'socket-group = "gpu"\n'
 SLOW_S = 120  # the processor is emulated, on a machine that may have more to do
@@ -191,21 +192,36 @@ class Pool(unittest.TestCase):
 
     def setUp(self):
         settings("")
-        systemctl("restart", "tesserad")
+        systemctl("restart", "tesserad", "tessera-placer")
+        self.addCleanup(systemctl, "stop", "tessera-placer")
+        self.assertIn(PLACER, self.runs("tessera-placer")["StatusText"])
+
+    def runs(self, unit):
+        told = show(unit)
+        self.assertEqual([told["ActiveState"], told["SubState"], told["NRestarts"]], ["active", "running", "0"])
+        return told
+
+    def joins(self, name):
+        wait_for(lambda: name in run("tessera", "get", "servers", "--placer", PLACER).stdout, "the server in the pool")
 
     def test_a_job_is_placed(self):
-        pathlib.Path("/etc/default/tessera-node").write_text("PLACER=unix:/run/tessera/placer.sock\nADDRESSES=\n")
-        systemctl("start", "tessera-placer", "tessera-node")
-        self.addCleanup(systemctl, "stop", "tessera-node", "tessera-placer")
-        for unit, words in (("tessera-placer", "unix:/run/tessera/placer.sock"), ("tessera-node", "placer unix:/run/tessera/placer.sock")):
-            told = show(unit)
-            self.assertEqual([told["ActiveState"], told["SubState"]], ["active", "running"])
-            self.assertIn(words, told["StatusText"])
-        systemctl("reload", "tessera-node")
-        done = run(*saxpy("--placer", "unix:/run/tessera/placer.sock", "--gpu-share", "0.5", "--wait", "60s"))
+        settings(f'placer = "{PLACER}"\n')
+        systemctl("restart", "tesserad")
+        self.joins("gpu7-")
+        done = run(*saxpy("--placer", PLACER, "--gpu-share", "0.5", "--wait", "60s"))
         self.assertEqual(done.returncode, 0, f"{done}\n{journal('-n', '40')}")
         self.assertIn("correct", done.stdout)
-        # /run/tessera is both services': who may use the server still gets there.
+
+    def test_a_node_of_its_own(self):
+        pathlib.Path("/etc/default/tessera-node").write_text(f"PLACER={PLACER}\nADDRESSES=\n")
+        systemctl("start", "tessera-node")
+        self.addCleanup(systemctl, "stop", "tessera-node")
+        status = self.runs("tessera-node")["StatusText"]
+        self.assertIn(f"placer {PLACER}", status)
+        self.joins(status.split(",")[0])
+        systemctl("reload", "tessera-node")
+        self.assertEqual(self.runs("tessera-node")["StatusText"], status)
+        # /run/tessera is the placer's as well: who may use the server still gets there.
         self.assertIn("correct", run(*as_user("alice", *saxpy("--server", URL))).stdout)
 
 
