@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-from fresh_root import FreshRoot, built_packages, compile_programs, run, skip, skip_without
+from fresh_root import PACKAGES, FreshRoot, built_packages, compile_programs, run, skip, skip_without
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/support"))
@@ -65,7 +65,8 @@ def furnish(root, packages):
 
 def strip(root):
     """What a root that is kept had not before."""
-    root.inside("dpkg", "--purge", "tessera-placer", "tessera-server", "tessera")
+    root.inside("systemctl", "disable", "tesserad", "guest-test")
+    root.inside("dpkg", "--purge", *reversed(PACKAGES))
     root.inside("sh", "-c", "userdel -r alice; userdel -r bob; rm -rf /guest /etc/systemd/system/guest-test.service")
 
 
