@@ -23,7 +23,8 @@ from page import Page  # noqa: E402
 from users import can_be_another  # noqa: E402
 
 SERVER, LAPTOP = "10.77.0.1", "10.77.0.2"
-USER = 71001
+# No account has it, and no other run of this test: the place in /tmp of a user without XDG_RUNTIME_DIR goes by it.
+USER = 72000 + os.getpid() % 20000
 PORT = 4180
 PREFIX = os.environ.get("TESSERA_PREFIX", product.BUILD)
 
@@ -94,6 +95,7 @@ class TwoHosts(Page):
 class FirstHour(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
+        cls.addClassCleanup(shutil.rmtree, f"/tmp/tessera-{USER}", ignore_errors=True)
         cls.server, cls.laptop = Host(), Host()
         subprocess.run([*cls.server.words(), "ip", "link", "add", "wire", "type", "veth", "peer", "name", "other", "netns",
                         str(cls.laptop.process.pid)], check=True)
