@@ -18,7 +18,7 @@ struct NodeOptions : ServiceOptions {
   std::string state;                   // path of the ledger
   std::string host_id;
   std::string host;  // HostDigest()
-  KeyFiles keys;  // where they are was found out
+  KeyFiles keys;     // where they are was found out
   SandboxMode sandbox = SandboxMode::kAuto;
   bool private_root = true;
 

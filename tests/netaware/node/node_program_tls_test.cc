@@ -63,5 +63,22 @@ TEST_F(NodeProgramTlsTest, AStrangersCertificateIsNotAccepted) {
   EXPECT_EQ(by_tls_->registrations(), 0);
 }
 
+// In its sandbox, where it may open none: for each connection, by their names.
+TEST_F(NodeProgramTlsTest, NewFilesAreTakenUp) {
+  const TestAuthority other("Somebody else");
+  const LinkOptions before = other.Client("gpu7");
+  StartNodeFor(url_, Words(before));
+  ASSERT_TRUE(Comes([&] { return Log().find("no placer: ") != std::string::npos; }));
+  const LinkOptions now = authority_.Client("gpu7");
+  for (const auto& [from, to] : {std::pair(now.keys.certificate, before.keys.certificate),
+                                 {now.keys.key, before.keys.key},
+                                 {now.keys.authority, before.keys.authority}}) {
+    std::filesystem::copy_file(from, to + ".new");
+    std::filesystem::rename(to + ".new", to);
+  }
+  ASSERT_TRUE(by_tls_->WaitForNode()) << Log();
+  EXPECT_EQ(by_tls_->registration().server(), "gpu7");
+}
+
 }  // namespace
 }  // namespace tessera

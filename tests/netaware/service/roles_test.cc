@@ -1,10 +1,14 @@
 #include "netaware/service/roles.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "netaware/service/roles_file.h"
+#include "protocol/base/clock.h"
+#include "protocol/base/small_file.h"
 
 namespace tessera {
 namespace {
@@ -85,6 +89,29 @@ TEST(RolesFile, IsReadAgainAndABrokenOneChangesNothing) {
   EXPECT_NE(told[0].find("line 2"), std::string::npos) << told[0];
   EXPECT_EQ(told[1], "");
   EXPECT_FALSE(RolesFile::Open(path + "-none").ok());
+}
+
+// A process in a sandbox has a helper open it, and does not ask that one for each call.
+TEST(RolesFile, IsReadByWhoHasItOpened) {
+  const std::string path = testing::TempDir() + "roles_by_helper.toml";
+  std::ofstream(path) << "[roles]\n\"name:a\" = \"server\"\n";
+  uint64_t opened = 0;
+  const uint64_t begin_ns = MonotonicNs();
+  Result<std::unique_ptr<RolesFile>> file = RolesFile::Open(path, [&](const std::string& wanted) {
+    EXPECT_EQ(wanted, path);
+    ++opened;
+    return OpenSmallFile(wanted);
+  });
+  ASSERT_TRUE(file.ok());
+  for (int i = 0; i < 1'000; ++i) EXPECT_TRUE((*file)->Current()->MayJoin("name:a"));
+  EXPECT_LE(opened, 2 + (MonotonicNs() - begin_ns) / RolesFile::kLookNs);
+  std::ofstream(path) << "[roles]\n\"name:a\" = \"tenant\"\n";
+  const uint64_t end_ns = MonotonicNs() + 10'000'000'000;
+  while ((*file)->Current()->MayJoin("name:a") && MonotonicNs() < end_ns) usleep(1'000);
+  EXPECT_FALSE((*file)->Current()->MayJoin("name:a"));
+  std::filesystem::remove(path);
+  for (const uint64_t before = opened; opened == before && MonotonicNs() < end_ns;)
+    EXPECT_FALSE((*file)->Current()->MayJoin("name:a"));
 }
 
 }  // namespace
