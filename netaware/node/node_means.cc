@@ -52,6 +52,7 @@ NodeMeans MeansBy(HelperLine& helper) {
 Status EnterNodeSandbox(const NodeOptions& options) {
   SandboxOptions sandbox = ServiceSandbox(Service::kNode, options.sandbox, options.private_root);
   sandbox.who = "nodes";
+  sandbox.root_option = "";
   // One that was started by hand is nobody's child in particular.
   sandbox.parent_death_signal = options.daemon_fd >= 0 ? SIGKILL : 0;
   SandboxReport report;

@@ -26,6 +26,7 @@ Status EnterPlacerSandbox(const PlacerOptions& options) {
   const bool may_mount = geteuid() == 0 && HasCapability(CAP_SYS_ADMIN);
   SandboxOptions sandbox = ServiceSandbox(Service::kPlacer, options.sandbox, may_mount);
   sandbox.who = "placers";
+  sandbox.root_option = "";
   sandbox.parent_death_signal = 0;  // it is nobody's child in particular
   SandboxReport report;
   RETURN_IF_ERROR(EnterSandbox(sandbox, &report));

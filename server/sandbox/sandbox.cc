@@ -131,8 +131,9 @@ Status GiveUp(const SandboxOptions& options, SandboxReport* report) {
     if (!entered.ok() && entered.code() != StatusCode::kUnsupported) return entered;
     report->private_root = entered.ok();
     if (!entered.ok()) {
-      report->gaps.push_back(options.who + " see the names of all files, for they have no root of their own: " +
-                             entered.message() + " (--worker-root machine: do without)");
+      report->gaps.push_back(options.who +
+                             " see the names of all files, for they have no root of their own: " + entered.message() +
+                             (options.root_option.empty() ? "" : " (" + options.root_option + ": do without)"));
     }
   }
   if (may_mount) change_user();

@@ -61,6 +61,8 @@ struct SandboxOptions {
   int parent_death_signal = 0;
   // Of whom sentences speak.
   std::string who = "workers";
+  // The option by which the user does without a private root; empty: there is none.
+  std::string root_option = "--worker-root machine";
 };
 
 struct SandboxReport {

@@ -92,6 +92,10 @@ class ProcessesAndTheirHelpers(unittest.TestCase):
         wait_for(lambda: not alive(node), 10, "the node's end")
         self.another_node_than(node, 3)
         self.assertIn("the process that connects for this one has ended", self.server.words())
+        node = self.server.node()
+        beside = helper(node)
+        self.server.kill()
+        wait_for(lambda: not alive(node) and not alive(beside), 10, "the end of both with their tesserad")
 
     def test_a_placer_and_its_helper_end_together(self):
         self.begin()
