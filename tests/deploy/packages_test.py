@@ -80,6 +80,7 @@ class Packages(unittest.TestCase):
 
     def upgrade_while_a_session_runs(self):
         server = self.start("tesserad", "--listen", "unix:/tmp/packages/server.sock", "--driver", "emulator", "--state", "none")
+        self.addCleanup(server.stdout.close)
         self.addCleanup(server.kill)
         line = server.stdout.readline()
         while "listening" not in line:
