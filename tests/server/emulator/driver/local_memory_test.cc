@@ -144,6 +144,31 @@ TEST_F(LocalMemoryTest, WhatTheDeviceHasNotIsRefused) {
   for (const CUdeviceptr one : pieces) EXPECT_CU(cu(MemFree_v2)(one));
 }
 
+TEST_F(LocalMemoryTest, AGreenContextHasItsPrimaryOnes) {
+  CUcontext primary = nullptr, inside = nullptr;
+  CUdevResource all{};
+  CUdevResourceDesc description = nullptr;
+  CUgreenCtx green = nullptr;
+  ASSERT_CU(cu(DevicePrimaryCtxRetain)(&primary, device_));
+  ASSERT_CU(cu(DeviceGetDevResource)(device_, &all, CU_DEV_RESOURCE_TYPE_SM));
+  ASSERT_CU(cu(DevResourceGenerateDesc)(&description, &all, 1));
+  ASSERT_CU(cu(GreenCtxCreate)(&green, description, device_, CU_GREEN_CTX_DEFAULT_STREAM));
+  ASSERT_CU(cu(CtxFromGreenCtx)(&inside, green));
+  EXPECT_CU(cu(CtxPushCurrent_v2)(inside));
+  EXPECT_CU(Launch(Kernel(1024 + 4096)));
+  EXPECT_EQ(1024u + 4096u, Limit());
+  EXPECT_CU(cu(CtxSetCurrent)(primary));
+  EXPECT_EQ(1024u + 4096u, Limit());
+  EXPECT_CU(cu(CtxSetLimit)(CU_LIMIT_STACK_SIZE, 2048));
+  EXPECT_CU(cu(CtxSetCurrent)(inside));
+  EXPECT_EQ(2048u, Limit());
+  EXPECT_CU(cu(CtxSynchronize)());
+  EXPECT_CU(cu(CtxPopCurrent_v2)(nullptr));
+  EXPECT_CU(cu(GreenCtxDestroy)(green));
+  EXPECT_CU(cu(DevicePrimaryCtxRelease_v2)(device_));
+  EXPECT_EQ(0u, Taken());
+}
+
 TEST_F(LocalMemoryTest, AContextGivesItBack) {
   CUcontext other = nullptr;
   ASSERT_CU(cu(CtxCreate_v2)(&other, 0, device_));
