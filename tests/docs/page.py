@@ -26,6 +26,11 @@ def blocks(text):
     return [(bool(serves), [line.strip() for line in body.splitlines() if line.strip()]) for serves, body in BLOCK.findall(text)]
 
 
+def commands(text):
+    """The lines of all of them."""
+    return [line for _, lines in blocks(text) for line in lines]
+
+
 class Page:
     """A page, and a home of its own for the one who reads it; a context manager."""
 

@@ -96,9 +96,9 @@ class OwnAgent(unittest.TestCase):
 
     def test_a_directory_of_another_form_is_not_used(self):
         os.chmod(self.runtime.name, 0o500)
-        done = self.run_alone(program("count"), url="tcp://127.0.0.1")
+        done = self.run_alone(program("count"), url="tcp://127.0.0.1:99999")
         os.chmod(self.runtime.name, 0o700)
-        self.assertRegex(done.stderr, "the agent for tcp://127.0.0.1 did not start: .*tessera run")
+        self.assertRegex(done.stderr, "the agent for tcp://127.0.0.1:99999 did not start: .*tessera run")
 
 
 if __name__ == "__main__":

@@ -70,6 +70,7 @@ class ProcessesAndTheirHelpers(unittest.TestCase):
         self.pool = Pool(*options, server_options=("--warm-workers", "0", *options), **more)
         self.addCleanup(self.pool.stop)
         self.server, = self.pool.servers
+        wait_for(lambda: "has taken this server" in self.server.words(), 10, "what the first node says")
 
     def run_a_job(self):
         done = self.pool.run("--gpu-share", "0.5", "--", program("copies"))

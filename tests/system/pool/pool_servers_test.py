@@ -10,6 +10,7 @@ import re
 import shlex
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -18,6 +19,9 @@ from pathlib import Path
 from pool import PoolServer
 from pool_case import SHELL, PoolCase, close, say
 from product import TESSERA, Keys, environment, wait_for
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs"))
+import page  # noqa: E402
 
 PAGE = Path(__file__).parents[3] / "docs/pool-gpus.md"
 ME = f"uid:{os.getuid()}"
@@ -325,21 +329,21 @@ class ThePage(OfPool):
 
     def test_its_commands(self):
         text = PAGE.read_text().split("## Take a server out")[1].split("\n## ")[0]
-        commands = [shlex.split(line[2:]) for line in text.splitlines() if line.startswith("$ ")]
-        self.assertEqual([words[1] for words in commands], ["describe", "drain", "drain", "place", "uncordon"])
+        commands = [shlex.split(line) for line in page.commands(text)]
+        self.assertEqual([words[1] for words in commands], ["describe", "drain", "drain", "uncordon", "place"])
         self.begin(servers=2)
         job = self.start("--gpus", "2")
         [grant] = self.grants()
         name = grant["parts"][0]["server"]
         [other] = {self.name_of(1), self.name_of(2)} - {name}
         here = [[name if word == "gpu7" else word for word in words[1:]] for words in commands]
-        said = [self.ask(*words) for words in here[:4]]
+        said = [self.ask(*here[each]) for each in (0, 1, 2, 4)]
         self.assertIn("state       offered", said[0])
         self.assertIn("would be drained", said[1])
         self.assertIn("ends in 2 h at the latest", said[2])
         self.assertIn(other, said[3])
         self.assertEqual(self.servers()[name]["problem"], "cordoned: gpu7 is repaired")
-        self.ask(*here[4])
+        self.ask(*here[3])
         self.assertTrue(self.servers()[name]["offered"])
         self.end(job)
 

@@ -9,11 +9,15 @@ import os
 import pty
 import re
 import subprocess
+import sys
 import unittest
 from pathlib import Path
 
 from pool_case import SHELL, PoolCase, close, say
 from product import TESSERA, environment, the_server, wait_for
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs"))
+import page  # noqa: E402
 
 PAGE = Path(__file__).parents[3] / "docs/pool-gpus.md"
 
@@ -124,14 +128,14 @@ class Status(PoolCase):
     def test_the_page(self):
         """docs/pool-gpus.md shows what is shown."""
         section = PAGE.read_text().split("## See the pool")[1].split("\n## ")[0]
-        shown = section.split("```")[1].strip().splitlines()
-        self.assertEqual(shown[0], "$ tessera status")
+        self.assertEqual(page.commands(section)[0], "tessera status")
+        shown = section.split("```")[3].strip().splitlines()
         job = self.start("--gpu-share", "0.5")
         lines = self.ask("status").splitlines()
         # Words alone, and of the first line what is no number.
-        self.assertEqual(re.sub(r"[\d.]+ ?[A-Z]iB|[\d.]+", "N", shown[1].split(": ", 1)[1]).replace("grants", "grant").split(" and ")[0],
+        self.assertEqual(re.sub(r"[\d.]+ ?[A-Z]iB|[\d.]+", "N", shown[0].split(": ", 1)[1]).replace("grants", "grant").split(" and ")[0],
                          re.sub(r"[\d.]+ ?[A-Z]iB|[\d.]+", "N", lines[0].split(": ", 1)[1]).split(", N session")[0])
-        for head in (2, 5):
+        for head in (1, 4):
             self.assertEqual(shown[head].split(), next(line for line in lines if line.split()[0] == shown[head].split()[0]).split())
         self.end(job)
 
