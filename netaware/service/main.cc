@@ -179,10 +179,15 @@ int Run(const PlacerOptions& options) {
   Result<TicketSigner> signer = TicketSignerOf(**store);
   if (!signer.ok()) return Fail(kName, signer.status(), kServiceCannotListen);
   const std::string host = HostDigest();
-  if (const Status entered = EnterPlacerSandbox(options); !entered.ok()) return Fail(kName, entered, kServiceInternal);
+  // In its sandbox it removes no file.
+  const auto fail = [&](const Status& why, int code) {
+    if (const Status removed = line->Act(kRemoveSockets); !removed.ok()) LogDebug("the sockets stay: {}", removed.message());
+    return Fail(kName, why, code);
+  };
+  if (const Status entered = EnterPlacerSandbox(options); !entered.ok()) return fail(entered, kServiceInternal);
   Result<std::unique_ptr<PlacerLoop>> loop = PlacerLoop::Start(
       {.cluster = options.cluster, .ticket_ms = int64_t{options.ticket_s} * 1'000, .host = host}, std::move(*signer), **store);
-  if (!loop.ok()) return Fail(kName, loop.status(), kServiceCannotListen);
+  if (!loop.ok()) return fail(loop.status(), kServiceCannotListen);
 
   const auto tell_policy = [&loop, path = options.policy_path](const Status& status) { NotePolicy(**loop, path, status); };
   if (!options.policy_path.empty()) tell_policy(Status::Ok());
@@ -203,9 +208,9 @@ int Run(const PlacerOptions& options) {
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   RpcFront front(*server, connections);
   const Status bounded = BoundMemory(connections, **loop);
-  if (!bounded.ok()) return Fail(kName, bounded, kServiceCannotListen);
+  if (!bounded.ok()) return fail(bounded, kServiceCannotListen);
   const Result<std::string> where = Serve(*listeners, std::move(*keys), front);
-  if (!where.ok()) return Fail(kName, where.status(), kServiceCannotListen);
+  if (!where.ok()) return fail(where.status(), kServiceCannotListen);
   Announce(std::string(kName) + ": listening on " + where.value() + ", cluster " + options.cluster);
   notice.Ready(where.value() + ", cluster " + options.cluster);
   const int number = AwaitEnd(ends, **loop, notice);

@@ -95,6 +95,13 @@ class Units(unittest.TestCase):
             placer.terminate()
             self.assertEqual(placer.wait(20), 0)
             self.assertFalse(os.path.exists(f"{directory}/socket"))
+            # Without what it needs it does not begin where it has to, and leaves nothing either.
+            refused = subprocess.run(["setpriv", "--no-new-privs", "--bounding-set", "-all", "--inh-caps", "-all", "--", BUILD / "bin/tessera-placer",
+                                      "--listen", f"unix:{directory}/socket", "--store", "memory", "--sandbox", "require"], capture_output=True, text=True,
+                                     timeout=60)
+            self.assertEqual(refused.returncode, 1)
+            self.assertIn("the sandbox is not complete: placers run as root", refused.stderr)
+            self.assertFalse(os.path.exists(f"{directory}/socket"))
 
 
 class Notices(unittest.TestCase):
