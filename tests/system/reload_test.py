@@ -16,7 +16,7 @@ import termios
 import unittest
 
 import users
-from product import DAEMON, HAS_CONTROL_API, TESSERA, Server, end_with_test, environment, program, the_server, wait_for
+from product import DAEMON, HAS_CONTROL_API, TESSERA, Server, end_with_test, environment, program, the_server, wait_for, words_of
 
 FULL = 83
 
@@ -189,6 +189,7 @@ class Reload(unittest.TestCase):
         self.addCleanup(shell.stdout.close)
         os.close(slave)
         job = int(shell.stdout.readline())
+        self.addCleanup(lambda: DAEMON in words_of(job) and os.kill(job, signal.SIGKILL))
         self.assertIn("listening", shell.stdout.readline())
         os.kill(job, signal.SIGHUP)  # of an administrator: it goes on
         subprocess.run([TESSERA, "status", "--server", f"unix:{self.file}.sock"], check=True, capture_output=True, timeout=60, env=environment())

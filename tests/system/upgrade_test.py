@@ -23,7 +23,7 @@ PARTS = ("bin/tesserad", "bin/tessera-gateway", "bin/tessera-broker", "lib/libte
 
 # What they begin with goes through the script, in which `old` stands where they say who they are.
 BEGIN = """#!{python}
-import os, signal, socket, subprocess, sys
+import os, socket, subprocess, sys
 words = sys.argv[1:]
 def put(option, value):
     at = words.index(option) + 1
@@ -42,7 +42,8 @@ real = subprocess.Popen([{real!r}, *words], close_fds=False)
 its.close()
 mine.send(line.recv(1 << 20))
 line.send(say(mine.recv(1 << 20)))
-signal.pause()
+while line.recv(1 << 20):  # until tesserad has ended
+    pass
 """
 GATEWAY = BEGIN + """
 said, its = os.pipe()
