@@ -20,6 +20,7 @@ CUresult WithLocalMemory(CallContext& call, const LocalNeeds& needs, const std::
 // Whether so much is what a context of the session has of its own, so that nothing is counted for it, whatever becomes of limits.
 // True of one that has ended. It is the current one afterwards.
 bool IsOwnLocalMemory(CallContext& call, HandleId context, uint64_t local_bytes);
+
 // The launch of a kernel that has local memory, in the record's context, around the driver's call:
 //
 //   LocalLaunch local;
