@@ -151,6 +151,19 @@ Status TakeAll(const std::vector<FileRule>& rules, std::vector<Part>* parts) {
   return Status::Ok();
 }
 
+// The umask that the places of a root are made with: what lies there is read by another user, whatever the service's own is
+// (systemd's UMask=0077), which comes back at the end.
+class UmaskOfPlaces {
+ public:
+  UmaskOfPlaces() = default;
+  UmaskOfPlaces(const UmaskOfPlaces&) = delete;
+  UmaskOfPlaces& operator=(const UmaskOfPlaces&) = delete;
+  ~UmaskOfPlaces() { umask(before_); }
+
+ private:
+  mode_t before_ = umask(022);
+};
+
 // Makes an empty file or directory at `path` below `root`, with the directories above it. What is there stays.
 bool MakePlace(int root, const std::string& path, bool is_directory) {
   for (size_t end = path.find('/', 1); end != std::string::npos; end = path.find('/', end + 1)) {
@@ -168,6 +181,7 @@ bool Attach(int mount, int directory, const char* path) {
 
 // Fills the file system that is attached at kWorkPlace and makes it the root.
 Status MoveInto(int root, const std::vector<Part>& parts) {
+  const UmaskOfPlaces umask_of_places;
   for (const Part& part : parts) {
     if (!MakePlace(root, part.path, part.is_directory) || !Attach(part.mount.get(), root, part.path.c_str() + 1)) {
       return Refused("cannot show " + part.path, errno);

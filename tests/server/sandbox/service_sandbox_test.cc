@@ -103,6 +103,14 @@ TEST_P(ServiceSandboxTest, FilesAreClosedButForItsOwn) {
   EXPECT_EQ(Try([this] { return unlink((own_ + "/new").c_str()) == 0; }), kSucceeded);
 }
 
+// systemd's UMask=0077 is the service's.
+TEST_P(ServiceSandboxTest, ItsOwnFilesAreThereWhateverItsUmask) {
+  const mode_t before = umask(0077);
+  EXPECT_EQ(Try([this] { return CanOpen(own_ + "/new", O_CREAT | O_WRONLY); }), kSucceeded);
+  EXPECT_EQ(Try([] { return umask(0) == 0077; }), kSucceeded);
+  umask(before);
+}
+
 TEST_P(ServiceSandboxTest, NoSockets) {
   for (const int family : {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK})
     EXPECT_EQ(Try([&] { return UniqueFd(socket(family, SOCK_STREAM, 0)).valid() || errno != EPERM; }), kRefused) << family;
