@@ -24,7 +24,7 @@ namespace tessera {
 
 class BrokerProcess {
  public:
-  static constexpr int kReadyTimeoutMs = 5'000;
+  static constexpr int kReadyTimeoutMs = 20'000;
   // A broker that says nothing for so long is ended: it says every kBrokerAliveNs or so that it is there.
   static constexpr uint64_t kHungNs = 2'000'000'000;
   // From the end of one to the start of the next: nothing at first, then twice as long each time it ends within kHungNs.
