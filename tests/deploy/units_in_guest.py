@@ -211,6 +211,7 @@ class Pool(unittest.TestCase):
         done = run(*saxpy("--placer", PLACER, "--gpu-share", "0.5", "--wait", "60s"))
         self.assertEqual(done.returncode, 0, f"{done}\n{journal('-n', '40')}")
         self.assertIn("correct", done.stdout)
+        wait_for(lambda: json.loads(run("tessera", "vgpu", "usage", "--server", URL, "-o", "json").stdout or "{}").get("rows"), "records of what it used")
 
     def test_a_node_of_its_own(self):
         pathlib.Path("/etc/default/tessera-node").write_text(f"PLACER={PLACER}\nADDRESSES=\n")
@@ -221,8 +222,12 @@ class Pool(unittest.TestCase):
         self.joins(status.split(",")[0])
         systemctl("reload", "tessera-node")
         self.assertEqual(self.runs("tessera-node")["StatusText"], status)
-        # /run/tessera is the placer's as well: who may use the server still gets there.
-        self.assertIn("correct", run(*as_user("alice", *saxpy("--server", URL))).stdout)
+
+    def test_the_socket_keeps_its_group(self):
+        """/run/tessera is the placer's as well."""
+        systemctl("restart", "tessera-placer")
+        done = run(*as_user("alice", *saxpy("--server", URL)))
+        self.assertIn("correct", done.stdout, done)
 
 
 class OfAUser(unittest.TestCase):
