@@ -67,7 +67,7 @@ class Quota(unittest.TestCase):
         self.assertIn("usage: quota ", done.stdout)
         done = run(BUILD, "--only", "pigeon")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("caller,records,alone", done.stderr)
+        self.assertIn("caller,records,waits,alone", done.stderr)
 
 
 if __name__ == "__main__":
