@@ -60,6 +60,8 @@ class Machine:
         driver = "cuda" if ways.GPU else "emulator"
         self.servers += 1
         self.record = self.out / f"broker-{self.servers}.trace"
+        for of_before in self.out.glob(self.record.name + "*"):
+            of_before.unlink()
         server = product.Server("--vgpus", self.file.name, "--record", str(self.record), *options, driver=driver, log=log)
         if not server.ready:
             sys.exit("tesserad did not start: " + server.words())

@@ -12,6 +12,9 @@ namespace {
 constexpr int64_t kMs = kMillisecondNs;
 
 // A GPU with a vGPU and a session for each spec, and the gates as they were last told.
+const VgpuSpec kHalf = {.name = "half", .request = 0.5};
+const VgpuSpec kOther = {.name = "other", .request = 0.5};
+
 class GpuTimeTest : public testing::Test {
  protected:
   void Begin(const std::vector<VgpuSpec>& specs, std::string_view policy = "fair") {
@@ -44,6 +47,17 @@ class GpuTimeTest : public testing::Test {
     time_->SetWants(session, false, at_ns);
   }
   void Wants(SessionId session, int64_t at_ns) { time_->SetWants(session, true, at_ns); }
+  // The first of two has the token, works, and wants to go on at the token's end, which this is.
+  int64_t FirstOfTwoWorks() {
+    BeginMetered({kHalf, kOther});
+    Wants(0, 0);
+    Wants(1, 0);
+    Decide(0);
+    const int64_t end_ns = gates_[0].open_until_ns;
+    Runs(0, 0);
+    Wants(0, end_ns);
+    return end_ns;
+  }
   bool IsOpen(VgpuId vgpu, int64_t now_ns) const { return gates_[vgpu].open_until_ns > now_ns; }
 
   std::unique_ptr<GpuTime> time_;
@@ -52,8 +66,6 @@ class GpuTimeTest : public testing::Test {
   int64_t ask_again_ns_ = 0;
 };
 
-const VgpuSpec kHalf = {.name = "half", .request = 0.5};
-const VgpuSpec kOther = {.name = "other", .request = 0.5};
 const VgpuSpec kProtected = {.name = "protected", .request = 0.3, .priority = Priority::kProtected};
 const VgpuSpec kLimited = {.name = "limited", .request = 0.3, .limit = 0.3};
 
@@ -178,13 +190,7 @@ TEST_F(GpuTimeTest, AHolderWithoutOthersIsRenewedWithoutAGap) {
 TEST_F(GpuTimeTest, WhoOverrunsStopsNobodyAfterTheGraceAndIsBilled) {
   for (const auto& [queued_ns, grace_ns] : {std::pair{int64_t{0}, 2 * kMs}, {20 * kMs, 20 * kMs}, {kSecondNs, 50 * kMs}}) {
     sessions_.clear();
-    BeginMetered({kHalf, kOther});
-    Wants(0, 0);
-    Wants(1, 0);
-    Decide(0);
-    const int64_t end_ns = gates_[0].open_until_ns;
-    Runs(0, 0);
-    Wants(0, end_ns);
+    const int64_t end_ns = FirstOfTwoWorks();
     time_->SetQueued(0, queued_ns, end_ns);
     Decide(end_ns);
     EXPECT_EQ(ask_again_ns_, end_ns + grace_ns);
@@ -204,13 +210,7 @@ TEST_F(GpuTimeTest, WhoOverrunsStopsNobodyAfterTheGraceAndIsBilled) {
 }
 
 TEST_F(GpuTimeTest, WhoOverrunsWithinItsGraceHasOverrun) {
-  BeginMetered({kHalf, kOther});
-  Wants(0, 0);
-  Wants(1, 0);
-  Decide(0);
-  const int64_t end_ns = gates_[0].open_until_ns;
-  Runs(0, 0);
-  Wants(0, end_ns);
+  const int64_t end_ns = FirstOfTwoWorks();
   Decide(end_ns);
   time_->BusyEnded(0, end_ns + kMs);
   Decide(end_ns + kMs);

@@ -112,6 +112,22 @@ def end_with_test(process):
     atexit.register(lambda: process.poll() is None and process.kill())
 
 
+class Session:
+    """A program with a session at `url`, which is there once this is, until end()."""
+
+    def __init__(self, url):
+        self.process = subprocess.Popen([TESSERA, "run", "-q", "--server", url, "--", program("count"), "wait"], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True, env=environment())
+        end_with_test(self.process)
+        line = self.process.stdout.readline()
+        assert line == "1\n", line
+
+    def end(self):
+        """Its exit code."""
+        self.process.communicate("\n", timeout=60)
+        return self.process.returncode
+
+
 def has_threads(pid):
     """Whether any thread of it is left to keep its descriptors open: the first may be gone before the others."""
     try:

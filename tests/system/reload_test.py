@@ -16,7 +16,7 @@ import termios
 import unittest
 
 import users
-from product import DAEMON, HAS_CONTROL_API, TESSERA, Server, end_with_test, environment, program, the_server, wait_for, words_of
+from product import DAEMON, HAS_CONTROL_API, TESSERA, Server, Session, end_with_test, environment, program, the_server, wait_for, words_of
 
 FULL = 83
 
@@ -53,18 +53,6 @@ class Reload(unittest.TestCase):
     def places(self, server):
         return self.told(server)["sessions_max"]
 
-    def begin(self, server):
-        """A program with a session, until a line comes."""
-        session = subprocess.Popen([TESSERA, "run", "-q", "--server", server.url, "--", program("count"), "wait"], stdin=subprocess.PIPE,
-                                   stdout=subprocess.PIPE, text=True, env=environment())
-        end_with_test(session)
-        self.assertEqual(session.stdout.readline(), "1\n")
-        return session
-
-    def ends_right(self, session):
-        session.communicate("\n", timeout=60)
-        self.assertEqual(session.returncode, 0)
-
     def run_count(self, server):
         done = subprocess.run([TESSERA, "run", "-q", "--server", server.url, "--", program("count")], capture_output=True, text=True, timeout=60,
                               env=environment())
@@ -73,19 +61,19 @@ class Reload(unittest.TestCase):
     def test_sessions_go_on_and_there_are_more(self):
         self.write("max-sessions = 1\nstart-wait = 0\n")
         server = self.serve()
-        holder = self.begin(server)
+        holder = Session(server.url)
         self.assertEqual(self.run_count(server), FULL)
         self.write("max-sessions = 2\nstart-wait = 0\n")
         self.reload(server, "options that are in force from now on: max-sessions = 2")
         self.assertEqual((self.places(server), self.run_count(server)), (2, 0))
         wait_for(lambda: self.told(server)["sessions"] == 1, 20, "the end of the session")
         # Fewer than there are: those that are there stay, and none comes.
-        other = self.begin(server)
+        other = Session(server.url)
         self.write("max-sessions = 1\nstart-wait = 0\n")
         self.reload(server, "from now on: max-sessions = 1")
         self.assertEqual(self.run_count(server), FULL)
         for session in (other, holder):
-            self.ends_right(session)
+            self.assertEqual(session.end(), 0)
         wait_for(lambda: self.run_count(server) == 0, 20, "a place")
 
     @unittest.skipUnless(HAS_CONTROL_API and users.can_be_another(), "needs a control API, to be root, and a build that others can read")
@@ -98,7 +86,7 @@ class Reload(unittest.TestCase):
         def code_of_alice(*words):
             return subprocess.run([TESSERA, "vgpu", *words, "--server", server.url], capture_output=True, timeout=60, cwd="/", env=environment(),
                                   preexec_fn=users.become(users.ALICE)).returncode
-        holder = self.begin(server)
+        holder = Session(server.url)
         self.assertEqual(code_of_alice("create", "a", "--request", "0.1"), 73)
         self.write(f'admin = ["root", "uid:{users.ALICE}"]\n')
         self.reload(server, f"from now on: admin = root uid:{users.ALICE}")
@@ -111,7 +99,7 @@ class Reload(unittest.TestCase):
         wait_for(lambda: code_of_alice("resize", "a", "--request", "0.2") == 73, 20, "the end of his rights")
         told = subprocess.run([TESSERA, "vgpu", "list", "--server", server.url, "-o", "json"], capture_output=True, text=True, timeout=60, env=environment())
         self.assertEqual([(vgpu["name"], vgpu["request"]) for vgpu in json.loads(told.stdout)["vgpus"]], [("a", 0.1)])
-        self.ends_right(holder)
+        self.assertEqual(holder.end(), 0)
         self.assertNotIn("error: ", server.words())
 
     def test_what_needs_a_restart_is_said(self):

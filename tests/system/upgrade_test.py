@@ -15,7 +15,7 @@ import sys
 import tempfile
 import unittest
 
-from product import BUILD, TESSERA, Server, children, end_with_test, environment, program, wait_for, words_of
+from product import BUILD, TESSERA, Server, Session, children, environment, wait_for, words_of
 
 RELEASE = subprocess.run([TESSERA, "--version"], capture_output=True, text=True).stdout.split()[1]
 OTHER = RELEASE[:-1] + ("1" if RELEASE[-1] != "1" else "2")
@@ -90,18 +90,6 @@ class Upgrade(unittest.TestCase):
         self.assertIn(f"tesserad: {words}, this server of {RELEASE}: install the same release of both", server.words())
         server.discard()
 
-    def begin(self, url):
-        """A program with a session, until a line comes."""
-        session = subprocess.Popen([TESSERA, "run", "-q", "--server", url, "--", program("count"), "wait"], stdin=subprocess.PIPE,
-                                   stdout=subprocess.PIPE, text=True, env=environment())
-        end_with_test(session)
-        self.assertEqual(session.stdout.readline(), "1\n")
-        return session
-
-    def ends_right(self, session):
-        session.communicate("\n", timeout=60)
-        self.assertEqual(session.returncode, 0)
-
     def carriers(self, gateway):
         return {pid for pid in children(gateway) if "--carry-fd" in words_of(pid)}
 
@@ -124,13 +112,13 @@ class Upgrade(unittest.TestCase):
 
     def test_a_broker_that_was_replaced_while_a_session_runs(self):
         server = self.serve()
-        session = self.begin(server.url)
+        session = Session(server.url)
         self.put_other("tessera-broker", BROKER)
         os.kill(server.broker(), signal.SIGKILL)
         wait_for(lambda: f"tessera-broker is of release {OTHER}, this server of {RELEASE}" in server.words(), 30, "a word about the release")
         # Without a broker sessions go on, and begin.
-        self.ends_right(self.begin(server.url))
-        self.ends_right(session)
+        self.assertEqual(Session(server.url).end(), 0)
+        self.assertEqual(session.end(), 0)
         # The same release again: the server has a broker without a restart.
         self.put_same("tessera-broker")
         wait_for(lambda: subprocess.run([TESSERA, "vgpu", "list", "--server", server.url], capture_output=True, timeout=60,
@@ -140,7 +128,7 @@ class Upgrade(unittest.TestCase):
     def test_a_gateway_that_was_replaced_while_a_session_runs(self):
         server = self.serve("--listen", "tcp://127.0.0.1:0")
         url = re.search(r"tcp://127.0.0.1:\d+", server.ready)[0]
-        session = self.begin(url)
+        session = Session(url)
         gateway, = server.gateways()
         before = self.carriers(gateway)
         self.assertEqual(len(before), 1)
@@ -149,8 +137,8 @@ class Upgrade(unittest.TestCase):
         os.kill(gateway, signal.SIGHUP)
         new = os.stat(f"{self.prefix}/bin/tessera-gateway").st_ino
         wait_for(lambda: [self.file_of(pid) for pid in self.carriers(gateway) - before] == [new], 30, "a process of the new file")
-        self.ends_right(self.begin(url))
-        self.ends_right(session)
+        self.assertEqual(Session(url).end(), 0)
+        self.assertEqual(session.end(), 0)
         self.assertEqual(server.stop(), 0)
 
 
