@@ -1,7 +1,10 @@
 // What calls of the driver API cost an application: the caller's own time for calls that return at once (caller/...), and the
 // whole time of those that wait. `run`, beside this file, starts it natively and forwarded and compares.
 //
-//   driver_bench [--filter REGEX] [--seconds S] [--list]      # S: of each row, 0.2
+//   driver_bench [--filter REGEX] [--seconds S] [--on-demand] [--list]      # S: of each row, 0.2
+//
+// --on-demand: it says `ready`, measures all rows for each line that it reads from stdin, says `done` behind them, and ends with
+// stdin. So several of them can be started first and measured in turns.
 //
 // Every row is one line of JSON, as soon as it is there: its name, the median and the least of its samples in microseconds a
 // call, their number, the bytes that a call copies. Times are wall-clock.
@@ -9,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iostream>
 #include <regex>
 #include <string>
 #include <vector>
@@ -52,20 +56,28 @@ void Measure(const DriverRow& row, GpuAtHand& gpu, uint64_t for_ns) {
   std::fflush(stdout);
 }
 
+void Say(const char* word) {
+  std::puts(word);
+  std::fflush(stdout);
+}
+
 int Main(int argc, char** argv) {
   std::regex filter(".");
   double seconds = 0.2;
   bool list = false;
+  bool on_demand = false;
   for (int i = 1; i < argc; ++i) {
     const bool has_value = i + 1 < argc;
     if (std::strcmp(argv[i], "--list") == 0) {
       list = true;
+    } else if (std::strcmp(argv[i], "--on-demand") == 0) {
+      on_demand = true;
     } else if (std::strcmp(argv[i], "--filter") == 0 && has_value) {
       filter = argv[++i];
     } else if (std::strcmp(argv[i], "--seconds") == 0 && has_value) {
       seconds = std::atof(argv[++i]);
     } else {
-      std::fprintf(stderr, "usage: driver_bench [--filter REGEX] [--seconds S] [--list]\n");
+      std::fprintf(stderr, "usage: driver_bench [--filter REGEX] [--seconds S] [--on-demand] [--list]\n");
       return 2;
     }
   }
@@ -80,7 +92,18 @@ int Main(int argc, char** argv) {
     return 0;
   }
   GpuAtHand gpu;
-  for (const DriverRow& row : rows) Measure(row, gpu, static_cast<uint64_t>(seconds * 1e9));
+  const auto measure_all = [&] {
+    for (const DriverRow& row : rows) Measure(row, gpu, static_cast<uint64_t>(seconds * 1e9));
+  };
+  if (!on_demand) {
+    measure_all();
+    return 0;
+  }
+  Say("ready");
+  for (std::string line; std::getline(std::cin, line);) {
+    measure_all();
+    Say("done");
+  }
   return 0;
 }
 
