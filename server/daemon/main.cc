@@ -79,6 +79,7 @@ int RunDaemon(Options options) {
   ServiceNotice notice = ServiceNotice::Take();
   signal(SIGPIPE, SIG_IGN);  // whoever waits for the line below may be gone by then
   signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is as a full disk
+  RaiseDescriptorLimit();    // before they are divided among what is kept for clients
   if (!CheckWorkerSandbox(&options)) return kExitNoSandbox;
   Result<DeviceList> devices = ProbeDevices(options.driver, options.log_word, options.vgpus);
   if (!devices.ok()) {
@@ -119,7 +120,6 @@ int RunDaemon(Options options) {
   supervisor.Watch(std::move(gateways));
   if (const Status status = supervisor.StartBroker(); !status.ok()) return Fail(kName, status, ExitCodeOfBroker(status));
   if (const Status status = supervisor.StartNode(); !status.ok()) return Fail(kName, status, kServiceCannotListen);
-  RaiseDescriptorLimit();  // every share of the sessions holds one here
   const std::string control = supervisor.control_url().empty() ? "" : "; control API at " + supervisor.control_url();
   Announce(fmt::format("{}: listening on {}, devices: {}, driver {}{}{}{}", kName, told.where, DescribeDevices(*devices),
                        DescribeVersion(devices->version), told.use, told.who, control));

@@ -13,7 +13,7 @@ struct DescriptorPlan {
   size_t waiting = 0;  // starts that wait; as many are kept for connections that have said nothing yet
   size_t shares = 0;   // of objects that sessions share
 
-  // `limit`: of the process (RLIMIT_NOFILE). What is kept for sessions is no more than a quarter of it.
+  // `limit`: of the process (RLIMIT_NOFILE), as it will stay. What is kept for sessions is no more than a quarter of it.
   static DescriptorPlan Of(uint64_t limit, uint64_t sessions_max);
   static DescriptorPlan OfThisProcess(uint64_t sessions_max);
 };

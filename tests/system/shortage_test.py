@@ -28,6 +28,11 @@ def status_of(url):
 
 
 class Shortage(unittest.TestCase):
+    def connect(self, server):
+        peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        peer.connect(server.path)
+        return peer
+
     def check_rests(self, pid, words, connect):
         """While more connect than there are descriptors for, it neither spins nor floods its log; afterwards it serves."""
         peers = [connect() for _ in range(60)]
@@ -43,17 +48,22 @@ class Shortage(unittest.TestCase):
         server = Server()
         pid = server.process.pid
         before = resource.prlimit(pid, resource.RLIMIT_NOFILE, (40, resource.prlimit(pid, resource.RLIMIT_NOFILE)[1]))
-
-        def connect():
-            peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            peer.connect(server.path)
-            return peer
-
-        self.check_rests(pid, server.words, connect)
+        self.check_rests(pid, server.words, lambda: self.connect(server))
         resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
         done = status_of(server.url)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         wait_for(lambda: "accepting clients goes on" in server.words(), 10, "the line in the log")
+        self.assertEqual(server.stop(), 0)
+
+    def test_descriptors_are_divided_by_the_limit_that_it_raises(self):
+        # An eighth of the limit is for who has said nothing: of the one that it starts with 16, of the one that holds 128.
+        server = Server(before=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (128, 1024)))
+        peers = [self.connect(server) for _ in range(60)]
+        done = status_of(server.url)  # behind all of them
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertNotIn("more connect than have a place", server.words())
+        for peer in peers:
+            peer.close()
         self.assertEqual(server.stop(), 0)
 
     def test_a_gateway_without_descriptors(self):
