@@ -54,8 +54,8 @@ Status Keeper::Prepare() {
 int Keeper::Run() {
   int ends = 0;  // of children that lived too short, in a row
   for (;;) {
-    const uint64_t began_ns = MonotonicNs();
     asked_for_ = false;
+    ready_ns_ = 0;
     std::string how;
     Status started = Start();
     if (started.ok()) started = HandOver();
@@ -75,7 +75,8 @@ int Keeper::Run() {
       ends = 0;
       continue;
     }
-    ends = MonotonicNs() - began_ns >= kLivedNs ? 1 : ends + 1;
+    const bool lived = ready_ns_ != 0 && MonotonicNs() - ready_ns_ >= kLivedNs;
+    ends = lived ? 1 : ends + 1;
     if (ends >= kEndsMax) {
       LogError("{}, {} times in a row: its {} sessions are over; start {} again, and report what stands above", how, ends,
                sessions_.size(), options_.name);
@@ -222,6 +223,7 @@ void Keeper::Take(ReceivedWord word) {
       return;
     case KeeperWord::kReady:
       listened_ = word.text;
+      ready_ns_ = MonotonicNs();
       if (!std::exchange(ready_, true) && options_.ready) options_.ready(listened_);
       return;
     case KeeperWord::kDial:

@@ -36,9 +36,10 @@ Result<UniqueFd> OpenOneOf(const std::vector<std::string>& files, const std::str
 
 class Keeper {
  public:
-  // A child that has lived so long has gone on with all of it; one that ends before counts.
+  // A child that has lived so long since it said that it is ready has gone on with all of it; one that ends before counts. How
+  // long it took to begin is the machine's affair.
   static constexpr uint64_t kLivedNs = 250'000'000;
-  // So many of them in a row, and there is no sense in another one. With the pauses between them it takes some 4 s.
+  // So many of them in a row, and there is no sense in another one. The pauses between them are some 4 s.
   static constexpr int kEndsMax = 10;
 
   struct Options {
@@ -84,6 +85,7 @@ class Keeper {
   int wait_status_ = 0;
   bool child_ended_ = false;
   bool ready_ = false;      // a child was, once
+  uint64_t ready_ns_ = 0;   // since when this one is; 0: it is not
   bool ending_ = false;     // SIGTERM or SIGINT has come
   bool asked_for_ = false;  // the child's end, by SIGHUP
   bool told_shortage_ = false;
