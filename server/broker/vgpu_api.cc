@@ -167,9 +167,11 @@ GpuList VgpuApi::Gpus() {
 
 VgpuAnswer VgpuApi::Change(const VgpuCall& call, int64_t now_ns) {
   if (!IsAmong(call.holder, administrators_)) {
+    const std::string who =
+        call.holder == kAnonymousHolder ? "who has no number in the server's user namespace, as in its container," : call.holder;
     return Refuse(
         CallCode::kPermissionDenied,
-        fmt::format("{} may not change vGPUs: only root, the server's own user and those of tesserad --admin may", call.holder));
+        fmt::format("{} may not change vGPUs: only root, the server's own user and those of tesserad --admin may", who));
   }
   if (call.request_id.size() > VgpuCall::kRequestIdBytesMax) {
     return Refuse(CallCode::kInvalidArgument,

@@ -56,11 +56,12 @@ Status BrokerProcess::Launch() {
   if (!options_.default_request.empty()) arguments.insert(arguments.end(), {"--default-request", options_.default_request});
   if (!options_.overrun_after.empty()) arguments.insert(arguments.end(), {"--overrun-after", options_.overrun_after});
   std::vector<int> passed = {ends->second.get()};
-  for (const auto& [option, listener] :
-       {std::pair("--control-fd", control_listener_), {"--control-tls-fd", control_tls_listener_}}) {
-    if (listener < 0) continue;
+  Result<UniqueFd> callers = callers_ != nullptr ? callers_->NewLine() : UniqueFd();
+  if (!callers.ok()) return callers.status();
+  for (const auto& [option, fd] : {std::pair("--control-fd", callers->get()), {"--control-tls-fd", control_tls_listener_}}) {
+    if (fd < 0) continue;
     arguments.insert(arguments.end(), {option, std::to_string(kPassedFd + static_cast<int>(passed.size()))});
-    passed.push_back(listener);
+    passed.push_back(fd);
   }
   if (passed.size() > 1) {
     std::vector<std::string> administrators = options_.administrators;

@@ -15,6 +15,7 @@
 #include "protocol/base/child_logs.h"
 #include "protocol/base/status.h"
 #include "protocol/base/unique_fd.h"
+#include "server/daemon/control_callers.h"
 #include "server/daemon/control_keys.h"
 #include "server/daemon/gate_memory.h"
 #include "server/daemon/options.h"
@@ -46,13 +47,14 @@ class BrokerProcess {
 
   BrokerProcess(const Options& options, GpusMessage gpus, ChildLogs& logs);
 
-  // Before Start(): where brokers listen for the control API, for users of this host and by TLS; -1: nowhere. They stay open.
-  void Offer(int control_listener) { control_listener_ = control_listener; }
+  // Before Start(): who has callers of the control API for it; outlives this.
+  void Offer(ControlCallers& callers) { callers_ = &callers; }
+  // Likewise where brokers listen for those by TLS; it stays open.
+  void OfferTls(int control_listener) { control_tls_listener_ = control_listener; }
   // The same of where they tell of what they count.
   void OfferMetrics(int listener) { metrics_listener_ = listener; }
   // And of their socket to the keeper of usage records.
   void OfferUsage(int line) { usage_line_ = line; }
-  void OfferTls(int control_listener) { control_tls_listener_ = control_listener; }
   // Starts one and waits until it is ready. kNotFound: there is no such program; kVersionMismatch: it is of another release;
   // kUnavailable: it ended instead, and has said why in the log.
   Status Start();
@@ -96,7 +98,8 @@ class BrokerProcess {
   const Options& options_;
   ChildLogs& logs_;
   const GpusMessage gpus_;
-  int control_listener_ = -1, control_tls_listener_ = -1;
+  ControlCallers* callers_ = nullptr;  // none: there is no control API for users of this host
+  int control_tls_listener_ = -1;
   int metrics_listener_ = -1;
   int usage_line_ = -1;
   pid_t pid_ = -1;

@@ -5,9 +5,12 @@
 
 #include <algorithm>
 
+#include "protocol/channel/server_user.h"
 #include "protocol/wire/holder.h"
 
 namespace tessera {
+
+std::string HolderOfUser(uid_t user) { return IsUnknownUser(user) ? std::string(kAnonymousHolder) : UserHolder(user); }
 
 Caller CallerOf(const PeerCredentials& peer, pid_t gateway, const std::string& said,
                 const std::vector<std::string>& administrators) {
@@ -16,8 +19,8 @@ Caller CallerOf(const PeerCredentials& peer, pid_t gateway, const std::string& s
   if (caller.is_remote) {
     caller.holder = IsNameHolder(said) ? said : kAnonymousHolder;
   } else {
-    caller.holder = UserHolder(peer.uid);
-    if (!said.empty()) return caller;
+    caller.holder = HolderOfUser(peer.uid);
+    if (!said.empty() || caller.holder == kAnonymousHolder) return caller;
     caller.sees_all = peer.uid == 0 || peer.uid == geteuid();
   }
   caller.sees_all = caller.sees_all || std::ranges::count(administrators, caller.holder) > 0;

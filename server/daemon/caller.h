@@ -1,4 +1,4 @@
-// Who has connected to the daemon's socket, and whose sessions it may see. Pure functions; any thread.
+// Who has connected to the daemon's socket, and whose sessions it may see. Any thread.
 #pragma once
 
 #include <sys/types.h>
@@ -17,9 +17,13 @@ struct Caller {
   bool sees_all = false;    // an administrator
 };
 
+// A user of this host as the kernel names him. Users without a number in the user namespace of this process have the same one
+// there, so none of them proves by it who he is: anonymous.
+std::string HolderOfUser(uid_t user);
+
 // `gateway`: the process of the daemon's own gateway, -1: none runs. `said`: the holder of the hello or query, which counts from
 // that process alone, and there for names alone: a gateway that was taken over can be none of the host's users. Anybody else is
-// the user whom the kernel names. Administrators are root, the daemon's own user, and `administrators`; but a process that speaks
+// HolderOfUser() of the peer. Administrators are root, the daemon's own user, and `administrators`; but a process that speaks
 // for others, as somebody's own gateway does (it says a holder), is none.
 Caller CallerOf(const PeerCredentials& peer, pid_t gateway, const std::string& said,
                 const std::vector<std::string>& administrators);

@@ -4,7 +4,6 @@
 usage: sandbox_system_test.py BUILD_DIRECTORY
 """
 
-import ctypes
 import glob
 import os
 import pwd
@@ -14,6 +13,7 @@ import tempfile
 import unittest
 
 from product import BUILD, DAEMON, TESSERA, Gateway, Keys, Server, alive, children, environment, program, status_of, uids_of, wait_for
+from users import ALL, SETGID, SETUID, SYS_ADMIN, in_user_namespace, without
 
 PROGRAMS = ("kernels", "sharing", "registered_memory", "host_functions", "printing", "streams", "nvrtc")
 
@@ -65,30 +65,6 @@ class Options(unittest.TestCase):
         server = start_nowhere("--worker-user", "nobody-of-this-name")
         self.assertEqual(server.returncode, 4)
         self.assertIn("no user 'nobody-of-this-name'", server.stderr)
-
-
-# Numbers of capabilities(7).
-SETGID, SETUID, SYS_ADMIN = 6, 7, 21
-ALL = range(41)
-
-
-def without(*capabilities):
-    """For a process before it starts tesserad: root's programs lack these, as in containers."""
-    def drop():
-        libc = ctypes.CDLL(None, use_errno=True)
-        for capability in capabilities:
-            libc.prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
-    return drop
-
-
-def in_user_namespace():
-    """As root of containers without root: no other user is there."""
-    user, group = os.geteuid(), os.getegid()
-    if ctypes.CDLL(None).unshare(0x10000000) != 0:  # CLONE_NEWUSER
-        raise OSError("no user namespace")
-    for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
-        with open(f"/proc/self/{name}", "w") as file:
-            file.write(text)
 
 
 @unittest.skipUnless(os.geteuid() == 0 and complete(), "needs root, on a machine that can do all of it")

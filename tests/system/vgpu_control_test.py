@@ -270,6 +270,35 @@ class VgpuControl(VgpuControlCase):
         self.assertEqual(json.loads(watch.stdout.readline()), {"vgpus": []})
         self.assertEqual(watch.wait(30), 0)
 
+    def test_users_of_a_broker_in_a_user_namespace(self):
+        """That of its sandbox, where root may not mount: all users but its own look alike there."""
+        if not users.can_be_another():
+            self.skipTest("needs root, and programs that all can run")
+        self.serve("--socket-mode", "666", before=users.without(users.SYS_ADMIN))
+        os.chmod(os.path.dirname(self.server.path), 0o755)
+        self.vgpu("create", "alices", "--owner", f"uid:{users.ALICE}")
+        self.vgpu("create", "bobs", "--owner", f"uid:{users.BOB}")
+        self.vgpu("create", "nobodys", "--owner", "uid:65534")  # what the kernel says of whom a namespace does not know
+        self.assertEqual(self.names(users.ALICE), ["alices"])
+        self.assertEqual(self.names(users.BOB), ["bobs"])
+        self.assertIn(f"uid:{users.ALICE} may not change vGPUs", self.vgpu("delete", "alices", user=users.ALICE, code=73))
+        os.kill(self.server.broker(), signal.SIGKILL)
+        self.assertEqual(self.names(users.ALICE), ["alices"])
+
+    def test_users_without_a_number_in_the_servers_namespace_are_nobody(self):
+        if not users.can_be_another() or not users.may_have_user_namespaces():
+            self.skipTest("needs root, programs that all can run, and user namespaces")
+        self.serve("--socket-mode", "666", "--admin", "uid:65534", before=users.in_user_namespace)
+        os.chmod(os.path.dirname(self.server.path), 0o755)
+        self.vgpu("create", "nobodys", "--owner", "uid:65534")
+        self.vgpu("create", "alls")
+        self.assertEqual(self.names(), ["alls", "nobodys"])
+        self.assertEqual(self.names(users.ALICE), ["alls"])
+        self.assertIn("who has no number in the server's user namespace", self.vgpu("create", "mine", user=users.ALICE, code=73))
+        self.assertEqual(self.run_as(users.ALICE, "alls"), (0, ""))
+        code, words = self.run_as(users.ALICE, "nobodys")
+        self.assertEqual(code, 79, words)
+
     def test_users(self):
         if not users.can_be_another():
             self.skipTest("needs root, and programs that all can run")

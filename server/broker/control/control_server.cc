@@ -1,10 +1,8 @@
 #include "server/broker/control/control_server.h"
 
-#include <errno.h>
 #include <grpcpp/grpcpp.h>
 #include <poll.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <memory>
@@ -30,12 +28,10 @@
 namespace tessera {
 namespace {
 
-constexpr int kShortageMs = 100;
-
 class Front {
  public:
-  Front(UniqueFd listener, CallQueue& queue, std::vector<std::string> administrators, UsageFront* usage)
-      : listener_(std::move(listener)), queue_(queue), calls_(queue, connections_, std::move(administrators), usage) {}
+  Front(UniqueFd callers, CallQueue& queue, std::vector<std::string> administrators, UsageFront* usage)
+      : callers_(std::move(callers)), queue_(queue), calls_(queue, connections_, std::move(administrators), usage) {}
 
   // Before Run().
   Status ListenByTls(UniqueFd listener) {
@@ -54,8 +50,9 @@ class Front {
   }
   void Run() {
     BeLessUrgent();
-    pollfd ready[] = {{listener_.get(), POLLIN, 0}, {queue_.answer_fd(), POLLIN, 0}};
     for (;;) {
+      // poll() skips negative descriptors.
+      pollfd ready[] = {{callers_.get(), POLLIN, 0}, {queue_.answer_fd(), POLLIN, 0}};
       poll(ready, std::size(ready), -1);
       if (ready[1].revents != 0) {
         calls_.Deliver();  // takes the event: what comes behind that is another one
@@ -67,14 +64,14 @@ class Front {
 
  private:
   void Accept() {
-    UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!socket.valid()) {
-      // Without descriptors it would be asked again and again.
-      if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR) poll(nullptr, 0, kShortageMs);
+    Result<SocketMessage> caller = ReceiveMessage(callers_.get(), kHolderBytesMax, 0);
+    if (!caller.ok()) {
+      // That one has lost his connection, as for want of descriptors, where the daemon has not ended.
+      if (caller.status().code() == StatusCode::kUnavailable) callers_.reset();
       return;
     }
-    Result<PeerCredentials> peer = PeerOf(socket.get());
-    if (peer.ok()) Take(std::move(socket), UserHolder(peer->uid), false);
+    const std::string holder(reinterpret_cast<const char*>(caller->bytes.data()), caller->bytes.size());
+    if (caller->fds.size() == 1 && IsHolder(holder)) Take(std::move(caller->fds[0]), holder, false);
   }
 
   // Gives a connection to gRPC. False: there are too many.
@@ -112,7 +109,7 @@ class Front {
     std::thread([this] { memory_.Run(); }).detach();
   }
 
-  const UniqueFd listener_;
+  UniqueFd callers_;
   CallQueue& queue_;
   RpcConnections connections_{ControlServer::kConnections};
   RpcMemory memory_{connections_, "the control API"};
@@ -124,9 +121,9 @@ class Front {
 
 }  // namespace
 
-Status ControlServer::Start(Listeners listeners, CallQueue& queue, std::vector<std::string> administrators, UsageFront* usage) {
-  Front* const front = new Front(std::move(listeners.users), queue, std::move(administrators), usage);  // as long as the process
-  if (listeners.tls.valid()) RETURN_IF_ERROR(front->ListenByTls(std::move(listeners.tls)));
+Status ControlServer::Start(Sources sources, CallQueue& queue, std::vector<std::string> administrators, UsageFront* usage) {
+  Front* const front = new Front(std::move(sources.users), queue, std::move(administrators), usage);  // as long as the process
+  if (sources.tls.valid()) RETURN_IF_ERROR(front->ListenByTls(std::move(sources.tls)));
   try {
     std::thread([front] { front->Run(); }).detach();
     if (front->has_tls()) std::thread([front] { front->RunTls(); }).detach();

@@ -2,6 +2,8 @@
 #include "server/daemon/caller.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace tessera {
@@ -47,6 +49,21 @@ TEST(Caller, NobodyElseIsBelieved) {
   EXPECT_TRUE(CallerOf(Process(5, 0), kGateway, "", kNobody).sees_all);
   EXPECT_FALSE(CallerOf(Process(5, 0), kGateway, "anonymous", kNobody).sees_all);
   EXPECT_FALSE(CallerOf(Process(5, 70001), kGateway, "anonymous", {"uid:70001"}).sees_all);
+}
+
+// Two of them have the same number, which may also be what the process has itself.
+TEST(Caller, UsersWithoutANumberHaveProvedNothing) {
+  const pid_t child = fork();
+  if (child == 0) {
+    if (unshare(CLONE_NEWUSER) != 0) _exit(77);
+    const Caller caller = CallerOf(Process(5, geteuid()), kGateway, "", {"uid:65534"});
+    _exit(caller.holder == "anonymous" && !caller.sees_all ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "this process may not have a user namespace";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST(Caller, AdministratorsSeeAll) {
