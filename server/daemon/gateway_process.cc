@@ -31,6 +31,7 @@ Result<GatewayProcess> GatewayProcess::Start(const std::string& address, const O
                                         "--parent-pid",    std::to_string(getpid()),
                                         "--ready-fd",      std::to_string(kPassedFd)};
   arguments.insert(arguments.end(), {"--resume-grace", std::to_string(options.resume_grace_s)});
+  arguments.insert(arguments.end(), {"--max-sessions", std::to_string(options.sessions_max), "--server-counts"});
   arguments.insert(arguments.end(), {"--sandbox", options.sandbox_word});
   if (!options.private_root) arguments.emplace_back("--machine-root");
   for (std::string& word : LinkArguments(options.link)) arguments.push_back(std::move(word));

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -37,6 +38,16 @@ struct Carrier {
   ReturningLinks returning;
 };
 
+// Connections that it takes to the server at once. Where that counts sessions, which may become more, those that wait for their turn
+// are beside them, as many as there are descriptors for.
+size_t ConnectionsMax(const GatewayOptions& options) {
+  constexpr rlim_t kDescriptors = 16;  // of one; a few more than are
+  constexpr rlim_t kMost = 8192;       // more than a server has sessions and lets wait
+  rlimit limit{};
+  if (!options.server_counts || getrlimit(RLIMIT_NOFILE, &limit) != 0) return options.sessions_max;
+  return std::max<size_t>(options.sessions_max, std::min(limit.rlim_cur / kDescriptors, kMost));
+}
+
 // Of one session: no more than there is memory here, and so that all sessions together find addresses (64 of the 128 TiB).
 uint64_t SegmentBytesMax(uint32_t sessions_max) {
   const uint64_t memory = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
@@ -46,8 +57,11 @@ uint64_t SegmentBytesMax(uint32_t sessions_max) {
 // What a client asks for, of which the server's process must not hear before there is something to hear.
 Result<UniqueFd> Dial(RelaySession& session, Carrier& carrier) {
   if (!session.Establish()) {
-    return Status(StatusCode::kResourceExhausted, "the gateway has " + std::to_string(carrier.options.sessions_max) +
-                                                      " sessions, its limit: raise --max-sessions of tessera-gateway");
+    const std::string most = "the gateway has " + std::to_string(ConnectionsMax(carrier.options));
+    return Status(StatusCode::kResourceExhausted,
+                  carrier.options.server_counts
+                      ? most + " connections, as many as it has descriptors for: raise the limit of tesserad (ulimit -n)"
+                      : most + " sessions, its limit: raise --max-sessions of tessera-gateway");
   }
   session.Within(RelayService::kWelcomeTimeoutNs);
   Result<UniqueFd> server = carrier.keeper.Dial();
@@ -121,7 +135,7 @@ int CarrySessions(GatewayOptions options) {
   // Those of keys: in its sandbox it could not read them again.
   options.link.open_file = [&line = **keeper](const std::string& path) { return line.OpenFile(path); };
   const LinkListener* described = nullptr;
-  RelayService service({.sessions_max = options.sessions_max,
+  RelayService service({.sessions_max = ConnectionsMax(options),
                         .hello_timeout_ns = options.hello_timeout_ns(),
                         .strangers = StrangerBounds::OfThisProcess(),
                         .segment_bytes_max = SegmentBytesMax(options.sessions_max),

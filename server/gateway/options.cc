@@ -42,6 +42,7 @@ int ParseGatewayOptions(int argc, char** argv, GatewayOptions* options) {
   bool machine_root = false;
   line.app().add_flag("--machine-root", machine_root)->group("");
   line.AddCarrying();
+  line.app().add_flag("--server-counts", options->server_counts)->group("");
   line.app().add_option("--parent-pid", options->parent_pid)->group("");
   line.app().add_option("--ready-fd", options->ready_fd)->group("");
   if (const int code = line.Parse(argc, argv); code >= 0) return code;

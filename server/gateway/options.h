@@ -16,6 +16,7 @@ struct GatewayOptions : ServiceOptions {
   std::string server_path;  // of --server unix:PATH
   LinkOptions link;
   uint32_t sessions_max = 256;
+  bool server_counts = false;  // not for users: the server behind it bounds sessions; more connections wait there for their turn
   SandboxMode sandbox = SandboxMode::kAuto;  // of the process that carries sessions
   bool private_root = true;
   uint32_t resume_grace_s = 30;  // how long a session is kept without a link; 0: it ends with its link

@@ -7,15 +7,17 @@ usage: holders_test.py BUILD_DIRECTORY
 import ctypes
 import multiprocessing
 import os
+import re
 import resource
 import select
+import signal
 import socket
 import subprocess
 import tempfile
 import time
 import unittest
 
-from product import CLIENT, TESSERA, Server, closed, environment, program, the_server, wait_for
+from product import CLIENT, TESSERA, Gateway, Server, Session, closed, environment, program, the_server, wait_for, words_of
 from users import ALICE, BOB, CAROL, become, can_be_another, start_as
 
 
@@ -60,6 +62,45 @@ class TwoUsers(unittest.TestCase):
         began = time.monotonic()
         self.assertEqual(finish(self.start(BOB, program("count"))), (0, "1\n", ""))
         return time.monotonic() - began
+
+
+class Links(unittest.TestCase):
+    def waits(self, url):
+        told = the_server(subprocess.run([TESSERA, "status", "--server", url, "-o", "json"], capture_output=True, text=True, env=environment()).stdout)
+        return sum(holder["starts_waiting"] for holder in told["holders"])
+
+    def test_the_server_counts_the_sessions_of_its_gateway(self):
+        """Who finds no place waits there, as on its host, and more places are for other hosts too."""
+        with tempfile.TemporaryDirectory() as directory:
+            options = os.path.join(directory, "options.toml")
+
+            def allow(sessions):
+                with open(options, "w") as file:
+                    file.write(f"max-sessions = {sessions}\n")
+
+            allow(2)
+            server = Server("--config", options, "--listen", "tcp://127.0.0.1:0")
+            self.addCleanup(server.stop)
+            self.assertIn("--server-counts", words_of(server.gateways()[0]))
+            url = re.search(r"tcp://127\.0\.0\.1:\d+", server.ready)[0]
+            sessions = [Session(url) for _ in range(2)]
+            third = subprocess.Popen([TESSERA, "run", "-q", "--wait", "60", "--server", url, "--", program("count")], stdout=subprocess.PIPE,
+                                     stderr=subprocess.PIPE, text=True, env=environment())
+            wait_for(lambda: self.waits(url) == 1, 20, "one that waits at the server")
+            sessions.pop().end()
+            self.assertEqual(finish(third), (0, "1\n", ""))
+            allow(4)
+            server.process.send_signal(signal.SIGHUP)
+            wait_for(lambda: "max-sessions = 4" in server.words(), 10, "the new number")
+            sessions += [Session(url) for _ in range(3)]
+            self.assertEqual([session.end() for session in sessions], [0] * 4)
+
+    def test_a_gateway_lets_more_than_its_number_wait_at_a_server_that_counts(self):
+        server = Server()
+        gateway = Gateway(server.path, "--max-sessions", "1", "--server-counts")
+        sessions = [Session(gateway.url) for _ in range(2)]
+        self.assertEqual([session.end() for session in sessions], [0, 0])
+        self.assertEqual((gateway.stop(), server.stop()), (0, 0))
 
 
 # Begins $0 128 times at once.
