@@ -45,7 +45,7 @@ void ControlCallers::Pass() {
       continue;
     }
     accepting_.End();
-    const Result<PeerCredentials> peer = PeerOf(caller->get());
+    Result<PeerCredentials> peer = PeerOf(caller->get());
     const int flags = fcntl(caller->get(), F_GETFL);
     if (!peer.ok() || fcntl(caller->get(), F_SETFL, flags | O_NONBLOCK) != 0) continue;
     const std::string holder = HolderOfUser(peer->uid);

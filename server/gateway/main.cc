@@ -38,8 +38,8 @@ struct Carrier {
   ReturningLinks returning;
 };
 
-// Connections that it takes to the server at once. Where that counts sessions, which may become more, those that wait for their turn
-// are beside them, as many as there are descriptors for.
+// Connections that it takes to the server at once. Where that counts sessions, which may become more, those that wait for their
+// turn are beside them, as many as there are descriptors for.
 size_t ConnectionsMax(const GatewayOptions& options) {
   constexpr rlim_t kDescriptors = 16;  // of one; a few more than are
   constexpr rlim_t kMost = 8192;       // more than a server has sessions and lets wait

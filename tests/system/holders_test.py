@@ -84,7 +84,7 @@ class Links(unittest.TestCase):
             self.assertIn("--server-counts", words_of(server.gateways()[0]))
             url = re.search(r"tcp://127\.0\.0\.1:\d+", server.ready)[0]
             sessions = [Session(url) for _ in range(2)]
-            third = subprocess.Popen([TESSERA, "run", "-q", "--wait", "60", "--server", url, "--", program("count")], stdout=subprocess.PIPE,
+            third = subprocess.Popen([TESSERA, "run", "-q", "--wait", "60s", "--server", url, "--", program("count")], stdout=subprocess.PIPE,
                                      stderr=subprocess.PIPE, text=True, env=environment())
             wait_for(lambda: self.waits(url) == 1, 20, "one that waits at the server")
             sessions.pop().end()

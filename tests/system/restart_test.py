@@ -215,9 +215,9 @@ class Anew(Restart):
         with tempfile.TemporaryDirectory() as directory:
             installed = [shutil.copy(program, directory) for program in (AGENT, GATEWAY)]
             agent_url = "unix:" + os.path.join(directory, "agent.sock")
-            agent = Part(installed[0], "--listen", agent_url, "--server", self.gateway.url)
             gateway = Part(installed[1], "--listen", "tcp://127.0.0.1:0", "--server", "unix:" + self.server.path)
-            clients = [self.spin(url) for url in (agent_url, gateway.ready.split()[3].rstrip(","))]
+            agent = Part(installed[0], "--listen", agent_url, "--server", gateway.ready.split()[3].rstrip(","))
+            client = self.spin(agent_url)
             for part, path in zip((agent, gateway), installed):
                 carrier = part.carrier()
                 with open(path + ".new", "w") as script:
@@ -227,12 +227,9 @@ class Anew(Restart):
                 os.kill(carrier, signal.SIGKILL)
             for part in agent, gateway:
                 self.assertEqual(part.process.wait(60), 1)
-                self.assertEqual(part.words().count("was killed by signal 9 (Killed)"), 10, part.words())
                 self.assertRegex(part.words(), r"error: the process that carries sessions was killed by signal 9 \(Killed\), 10 times in a "
                                                r"row: its 1 sessions are over; start tessera-\w+ again")
-            self.assertRegex(clients[0].communicate(timeout=10)[1], r"^tessera[^\n]*start the program again\n$")
-            clients[1].kill()
-            clients[1].communicate()
+            self.assertRegex(client.communicate(timeout=10)[1], r"^tessera[^\n]*start the program again\n$")
 
     def test_who_keeps_takes_who_carries_along(self):
         for part in (self.gateway, self.agent):

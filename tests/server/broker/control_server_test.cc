@@ -62,7 +62,7 @@ class ControlServerTest : public testing::Test {
   void Serve(const std::vector<std::string>& administrators = {"uid:" + std::to_string(getuid())}) {
     std::vector<std::string> options = {"--control-fd", std::to_string(kPassedFd + 1), "--sandbox", "auto"};
     for (const std::string& holder : administrators) options.insert(options.end(), {"--admin", holder});
-    const Result<UniqueFd> line = callers_->NewLine();
+    Result<UniqueFd> line = callers_->NewLine();
     ASSERT_TRUE(line.ok());
     broker_ = std::make_unique<BrokerProcess>(options, 1, line->get());
     passing_ = std::jthread([this](const std::stop_token& stop) {
