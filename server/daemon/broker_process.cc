@@ -29,11 +29,16 @@ BrokerProcess::BrokerProcess(const Options& options, GpusMessage gpus, ChildLogs
 
 Status BrokerProcess::Start() {
   RETURN_IF_ERROR(Launch());
-  Result<SocketMessage> first =
-      ReceiveMessage(line_.get(), kBrokerMessageBytesMax, MonotonicNs() + uint64_t{kReadyTimeoutMs} * 1'000'000);
+  Result<SocketMessage> first = ReceiveMessage(line_.get(), kBrokerMessageBytesMax, MonotonicNs() + options_.ready_timeout_ns());
   logs_.Relay();
+  if (first.status().code() == StatusCode::kTimedOut) {
+    kill(pid_, SIGKILL);
+    return NotReadyInTime("tessera-broker", options_.ready_timeout_s);
+  }
   Result<ReadyMessage> ready = first.ok() ? ReadyMessage::Decode(first->bytes) : first.status();
-  return ready.ok() ? CheckRelease(*ready) : Status(StatusCode::kUnavailable, "no broker");
+  if (!ready.ok()) return Status(StatusCode::kUnavailable, "no broker");
+  ready_ns_ = heard_ns_ = MonotonicNs();
+  return CheckRelease(*ready);
 }
 
 Status BrokerProcess::CheckRelease(const ReadyMessage& ready) {
@@ -89,7 +94,8 @@ Status BrokerProcess::Launch() {
   pid_ = *pid;
   line_ = std::move(ends->first);
   ends->second.reset();
-  started_ns_ = heard_ns_ = MonotonicNs();
+  heard_ns_ = MonotonicNs();
+  ready_ns_ = 0;
   start_at_ns_ = 0;
   Send(gpus_);
   return Status::Ok();
@@ -148,6 +154,7 @@ BrokerProcess::Said BrokerProcess::Hear() {
     heard_ns_ = MonotonicNs();
     switch (BrokerWordOf(message->bytes)) {
       case BrokerWord::kReady:
+        ready_ns_ = heard_ns_;
         // Of one that was started anew; the file may be another one by now.
         if (Result<ReadyMessage> ready = ReadyMessage::Decode(message->bytes); ready.ok() && !CheckRelease(*ready).ok()) {
           LogError("{}", CheckRelease(*ready).message());
@@ -188,8 +195,8 @@ BrokerProcess::Said BrokerProcess::Hear() {
 bool BrokerProcess::Tend() {
   const uint64_t now_ns = MonotonicNs();
   if (pid_ > 0) {
-    if (now_ns - heard_ns_ < kHungNs) return false;
-    LogError("the broker has said nothing for {} s, and is started anew", kHungNs / 1'000'000'000);
+    if (now_ns - heard_ns_ < silence_ns()) return false;
+    LogError("the broker has said nothing for {} s, and is started anew", silence_ns() / 1'000'000'000);
     kill(pid_, SIGKILL);
     heard_ns_ = now_ns;  // it is reaped soon
     return false;
@@ -203,7 +210,7 @@ bool BrokerProcess::Tend() {
 }
 
 uint64_t BrokerProcess::next_ns() const {
-  if (pid_ > 0) return heard_ns_ + kHungNs;
+  if (pid_ > 0) return heard_ns_ + silence_ns();
   return start_at_ns_ == 0 ? kNoDeadline : start_at_ns_;
 }
 
@@ -223,7 +230,7 @@ bool BrokerProcess::Forget(pid_t pid, int wait_status) {
     start_at_ns_ = now_ns;
     return true;
   }
-  crashes_ = now_ns - started_ns_ < kHungNs ? crashes_ + 1 : 0;
+  crashes_ = ready_ns_ == 0 || now_ns - ready_ns_ < kHungNs ? crashes_ + 1 : 0;
   LogError("the broker {}{}", DescribeWaitStatus(wait_status),
            crashes_ < kCrashesMax ? "; another one is started, and sessions go by fixed slots meanwhile"
                                   : " once more: shares are fixed slots until one stays");

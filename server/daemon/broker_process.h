@@ -25,10 +25,10 @@ namespace tessera {
 
 class BrokerProcess {
  public:
-  static constexpr int kReadyTimeoutMs = 20'000;
-  // A broker that says nothing for so long is ended: it says every kBrokerAliveNs or so that it is there.
+  // A broker that says nothing for so long is ended: it says every kBrokerAliveNs or so that it is there, from when it is ready.
   static constexpr uint64_t kHungNs = 2'000'000'000;
-  // From the end of one to the start of the next: nothing at first, then twice as long each time it ends within kHungNs.
+  // From the end of one to the start of the next: nothing at first, then twice as long each time it ends before it was ready or
+  // within kHungNs since then.
   static constexpr uint64_t kPauseNs = 20'000'000;
   static constexpr int kCrashesMax = 10;
   // How long it may take to end in order.
@@ -56,7 +56,8 @@ class BrokerProcess {
   // And of their socket to the keeper of usage records.
   void OfferUsage(int line) { usage_line_ = line; }
   // Starts one and waits until it is ready. kNotFound: there is no such program; kVersionMismatch: it is of another release;
-  // kUnavailable: it ended instead, and has said why in the log.
+  // kUnavailable: it ended instead, and has said why in the log; kTimedOut: it did neither (Options::ready_timeout_s), and is
+  // ended.
   Status Start();
 
   const std::vector<GpusMessage::Uuid>& gpus() const { return gpus_.uuids; }
@@ -92,6 +93,8 @@ class BrokerProcess {
   // Starts one, and tells it the server's GPUs.
   Status Launch();
   static Status CheckRelease(const ReadyMessage& ready);
+  // How long it may say nothing.
+  uint64_t silence_ns() const { return ready_ns_ != 0 ? kHungNs : options_.ready_timeout_ns(); }
   template <typename Message>
   void Send(const Message& message, std::span<const int> fds = {});
 
@@ -104,7 +107,7 @@ class BrokerProcess {
   int usage_line_ = -1;
   pid_t pid_ = -1;
   UniqueFd line_;
-  uint64_t started_ns_ = 0;
+  uint64_t ready_ns_ = 0;  // since when; 0: it is not
   uint32_t launches_ = 0;
   uint64_t heard_ns_ = 0;
   uint64_t start_at_ns_ = 0;  // 0: it is not to be started

@@ -40,11 +40,15 @@ Result<GatewayProcess> GatewayProcess::Start(const std::string& address, const O
   write_end.reset();
   // It writes its address, its release and who may connect in one piece and closes the pipe, or closes it when it ends.
   pollfd ready = {read_end.get(), POLLIN, 0};
-  while (poll(&ready, 1, kReadyTimeoutMs) < 0 && errno == EINTR) {
+  while (poll(&ready, 1, static_cast<int>(options.ready_timeout_ns() / 1'000'000)) < 0 && errno == EINTR) {
   }
   char url[512];
   const ssize_t got = ready.revents == 0 ? 0 : read(read_end.get(), url, sizeof(url));
   logs.Relay();
+  if (ready.revents == 0) {
+    kill(*pid, SIGTERM);
+    return NotReadyInTime("tessera-gateway at " + address, options.ready_timeout_s);
+  }
   if (got <= 0) return Status(StatusCode::kUnavailable, "no gateway at " + address);
   std::string_view said(url, static_cast<size_t>(got));
   const auto next_line = [&] {

@@ -13,15 +13,13 @@
 namespace tessera {
 
 struct GatewayProcess {
-  // How long it may take until it listens: a name server may have to be asked.
-  static constexpr int kReadyTimeoutMs = 20'000;
-
   pid_t pid = -1;
   std::string url;  // with the port that was chosen when it was 0
   std::string who;  // a sentence for the user, when whoever connects there need prove nothing
 
   // Starts tessera-gateway, which lies beside this program, at `address`, and waits until it listens. It ends with the calling
-  // thread. kUnavailable when it ended instead: it has said why in the log. kVersionMismatch: it is of another release.
+  // thread. kUnavailable when it ended instead: it has said why in the log. kTimedOut: it did neither (Options::ready_timeout_s;
+  // a name server may have to be asked). kVersionMismatch: it is of another release.
   static Result<GatewayProcess> Start(const std::string& address, const Options& options, ChildLogs& logs);
 };
 

@@ -337,6 +337,7 @@ int TakeOptions(int argc, char** argv, std::string* refusal, Options* options) {
   app.add_flag("--check-sandbox", options->check_sandbox,
                "Say in a line what workers give up on this machine, and end: nothing is served");
   line.AddOwner();
+  app.add_option("--ready-timeout", options->ready_timeout_s)->group("")->check(CLI::Range(1U, 3600U));
   app.add_option("--worker-fd", options->worker_fd)->group("");
   app.add_option("--device-page-fd", options->device_page_fd)->group("");
   app.add_option("--device-slot", options->device_slot)->group("");

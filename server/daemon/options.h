@@ -70,6 +70,10 @@ struct Options : ServiceOptions {
   std::vector<std::string> words;  // the command line
   Settings settings;               // what it and the file of settings say
 
+  // Not for users: how long a broker or a gateway may take until it is ready.
+  uint32_t ready_timeout_s = 20;
+  uint64_t ready_timeout_ns() const { return ready_timeout_s * uint64_t{1'000'000'000}; }
+
   // Of processes that the daemon starts; not for users.
   int worker_fd = -1;             // of a worker: where its client comes from (handover.h)
   int shares_fd = -1;             // of a worker: to the daemon's table of shares (server/shares)

@@ -8,18 +8,16 @@ usage: upgrade_test.py BUILD_DIRECTORY
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import unittest
 
-from product import BUILD, TESSERA, Server, Session, children, environment, wait_for, words_of
+from installation import InstallationCase
+from product import TESSERA, Session, children, environment, wait_for, words_of
 
 RELEASE = subprocess.run([TESSERA, "--version"], capture_output=True, text=True).stdout.split()[1]
 OTHER = RELEASE[:-1] + ("1" if RELEASE[-1] != "1" else "2")
-PARTS = ("bin/tesserad", "bin/tessera-gateway", "bin/tessera-broker", "lib/libtessera-emulator.so")
 
 # What they begin with goes through the script, in which `old` stands where they say who they are.
 BEGIN = """#!{python}
@@ -57,32 +55,9 @@ real.wait()
 """
 
 
-class Upgrade(unittest.TestCase):
-    def setUp(self):
-        self.prefix = self.enterContext(tempfile.TemporaryDirectory())
-        os.chmod(self.prefix, 0o755)
-        for part in PARTS:
-            os.makedirs(os.path.dirname(os.path.join(self.prefix, part)), exist_ok=True)
-            shutil.copy(os.path.join(BUILD, part), os.path.join(self.prefix, part))
-
-    def put(self, name, content):
-        """As dpkg does it: what runs keeps the old file."""
-        path = os.path.join(self.prefix, "bin", name)
-        with open(path + ".new", "wb") as file:
-            file.write(content)
-        os.chmod(path + ".new", 0o755)
-        os.rename(path + ".new", path)
-
+class Upgrade(InstallationCase):
     def put_other(self, name, script, old=RELEASE, new=OTHER):
-        real = os.path.join(BUILD, "bin", name)
-        self.put(name, script.format(python=sys.executable, real=real, old=old.encode(), new=new.encode()).encode())
-
-    def put_same(self, name):
-        with open(os.path.join(BUILD, "bin", name), "rb") as file:
-            self.put(name, file.read())
-
-    def serve(self, *options):
-        return Server("--state", "none", "--image-cache-size", "0", *options, program=os.path.join(self.prefix, "bin/tesserad"))
+        self.put(name, script.format(python=sys.executable, real=self.real(name), old=old.encode(), new=new.encode()).encode())
 
     def refused(self, words, *options):
         server = self.serve(*options)

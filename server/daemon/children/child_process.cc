@@ -21,6 +21,12 @@ Result<pid_t> StartSelf(ChildLogs& logs, const std::string& log_name, const std:
 
 std::string WorkerLogName(uint64_t session) { return "tesserad session " + std::to_string(session); }
 
+Status NotReadyInTime(const std::string& who, uint32_t seconds) {
+  return Status(StatusCode::kTimedOut,
+                who + " is not ready after " + std::to_string(seconds) +
+                    " s, and has said nothing: look at what else this machine does, and start the server again");
+}
+
 void OfferToRunOutOfMemoryFirst() {
   constexpr std::string_view kScore = "500\n";  // of 1000 (proc(5), oom_score_adj)
   const UniqueFd file(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));

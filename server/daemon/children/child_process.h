@@ -31,6 +31,9 @@ std::string WorkerLogName(uint64_t session);
 // Exits at once when the parent is already gone.
 void BecomeChild(pid_t parent);
 
+// `who` has neither become ready nor ended for so long.
+Status NotReadyInTime(const std::string& who, uint32_t seconds);
+
 // When the machine's memory runs out, this process ends rather than the daemon or anybody's program: what a worker holds is its
 // client's doing (proc(5), oom_score_adj).
 void OfferToRunOutOfMemoryFirst();
