@@ -14,9 +14,6 @@
 namespace tessera {
 namespace {
 
-// What the kernel says in place of a number that has no place here (user_namespaces(7)).
-constexpr uid_t kOverflowUid = 65534;
-
 std::optional<uid_t> NumberOf(std::string_view user) {
   uid_t number = 0;
   const auto [end, error] = std::from_chars(user.data(), user.data() + user.size(), number);
@@ -45,10 +42,10 @@ std::string TrustedUser() {
 ServerUser JudgeServerUser(uid_t server, uid_t own, bool all_known, std::string_view trusted) {
   if (server == 0 || server == own || trusted == "any") return ServerUser::kTrusted;
   if (!trusted.empty() && NumberOf(trusted) == server) return ServerUser::kTrusted;
-  return server == kOverflowUid && !all_known ? ServerUser::kUnknown : ServerUser::kOther;
+  return server == kOverflowUser && !all_known ? ServerUser::kUnknown : ServerUser::kOther;
 }
 
-bool IsUnknownUser(uid_t user) { return user == kOverflowUid && !AllUsersAreKnown(); }
+bool IsUnknownUser(uid_t user) { return user == kOverflowUser && !AllUsersAreKnown(); }
 
 Status CheckServerUser(int socket, const std::string& path, bool* unknown) {
   Result<PeerCredentials> server = PeerOf(socket);

@@ -26,6 +26,9 @@ enum class ServerUser {
 // place for every number. A name that no user has is nobody's.
 ServerUser JudgeServerUser(uid_t server, uid_t own, bool all_known, std::string_view trusted);
 
+// What the kernel says in place of a number that has no place in this user namespace (user_namespaces(7)).
+inline constexpr uid_t kOverflowUser = 65534;
+
 // Whether this is what the kernel says in place of a number that has no place in this user namespace.
 bool IsUnknownUser(uid_t user);
 

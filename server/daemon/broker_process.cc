@@ -61,9 +61,11 @@ Status BrokerProcess::Launch() {
   if (!options_.default_request.empty()) arguments.insert(arguments.end(), {"--default-request", options_.default_request});
   if (!options_.overrun_after.empty()) arguments.insert(arguments.end(), {"--overrun-after", options_.overrun_after});
   std::vector<int> passed = {ends->second.get()};
-  Result<UniqueFd> callers = callers_ != nullptr ? callers_->NewLine() : UniqueFd();
-  if (!callers.ok()) return callers.status();
-  for (const auto& [option, fd] : {std::pair("--control-fd", callers->get()), {"--control-tls-fd", control_tls_listener_}}) {
+  Result<UniqueFd> names = control_listener_ >= 0 ? caller_names_.NewLine() : UniqueFd();
+  if (!names.ok()) return names.status();
+  for (const auto& [option, fd] : {std::pair("--control-fd", control_listener_),
+                                   {"--names-fd", names->get()},
+                                   {"--control-tls-fd", control_tls_listener_}}) {
     if (fd < 0) continue;
     arguments.insert(arguments.end(), {option, std::to_string(kPassedFd + static_cast<int>(passed.size()))});
     passed.push_back(fd);

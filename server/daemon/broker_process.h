@@ -15,7 +15,7 @@
 #include "protocol/base/child_logs.h"
 #include "protocol/base/status.h"
 #include "protocol/base/unique_fd.h"
-#include "server/daemon/control_callers.h"
+#include "server/daemon/caller_names.h"
 #include "server/daemon/control_keys.h"
 #include "server/daemon/gate_memory.h"
 #include "server/daemon/options.h"
@@ -47,9 +47,8 @@ class BrokerProcess {
 
   BrokerProcess(const Options& options, GpusMessage gpus, ChildLogs& logs);
 
-  // Before Start(): who has callers of the control API for it; outlives this.
-  void Offer(ControlCallers& callers) { callers_ = &callers; }
-  // Likewise where brokers listen for those by TLS; it stays open.
+  // Before Start(): where brokers listen for the control API, for users of this host and by TLS; -1: nowhere. They stay open.
+  void Offer(int control_listener) { control_listener_ = control_listener; }
   void OfferTls(int control_listener) { control_tls_listener_ = control_listener; }
   // The same of where they tell of what they count.
   void OfferMetrics(int listener) { metrics_listener_ = listener; }
@@ -63,6 +62,9 @@ class BrokerProcess {
   const std::vector<GpusMessage::Uuid>& gpus() const { return gpus_.uuids; }
   // For poll(); -1 while none runs.
   int fd() const { return line_.get(); }
+  // Of callers of the control API whom it cannot name itself; for poll(), and when that is readable.
+  int names_fd() const { return caller_names_.fd(); }
+  void NameCallers() { caller_names_.Answer(); }
 
   // None of these is an error while none runs: the next one hears it from whoever calls these again.
   void Ask(const AskMessage& question);
@@ -101,8 +103,8 @@ class BrokerProcess {
   const Options& options_;
   ChildLogs& logs_;
   const GpusMessage gpus_;
-  ControlCallers* callers_ = nullptr;  // none: there is no control API for users of this host
-  int control_tls_listener_ = -1;
+  int control_listener_ = -1, control_tls_listener_ = -1;
+  CallerNames caller_names_;
   int metrics_listener_ = -1;
   int usage_line_ = -1;
   pid_t pid_ = -1;

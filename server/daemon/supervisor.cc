@@ -107,7 +107,7 @@ int Supervisor::Run() {
     std::vector<pollfd> ready = {{signals_.get(), POLLIN, 0}, {phase_ == Phase::kServing ? options_.owner_fd : -1, POLLIN, 0},
                                  {broker_.fd(), POLLIN, 0},   {vgpu_file_ ? vgpu_file_->fd() : -1, POLLIN, 0},
                                  {auditor_.fd(), POLLIN, 0},  {usage_.fd(), POLLIN, 0},
-                                 {node_.fd(), POLLIN, 0},     control_ ? control_->watched() : pollfd{-1, 0, 0}};
+                                 {node_.fd(), POLLIN, 0},     {broker_.names_fd(), POLLIN, 0}};
     const size_t first_listener = ready.size();
     for (const UnixListener& listener : listeners_) ready.push_back({accepts ? listener.fd() : -1, POLLIN, 0});
     const size_t first_silent = ready.size();
@@ -141,7 +141,7 @@ int Supervisor::Run() {
     HandleSignals();
     Reap();
     TendBroker();
-    if (ready[7].revents != 0) control_->Pass();
+    if (ready[7].revents != 0) broker_.NameCallers();
     TendNode();
     TendEnds();
     TendAudit();
@@ -483,7 +483,6 @@ int Supervisor::PollTimeoutMs() const {
   for (const Asked& asked : asked_) deadline_ns = std::min(deadline_ns, asked.deadline_ns);
   if (options_.vgpus) deadline_ns = std::min({deadline_ns, broker_.next_ns(), usage_.next_ns(), node_.next_ns()});
   if (state_) deadline_ns = std::min(deadline_ns, state_->next_ns());
-  if (control_) deadline_ns = std::min(deadline_ns, control_->next_ns());
   for (const auto& [pid, worker] : workers_) deadline_ns = std::min({deadline_ns, worker.kill_at_ns, worker.end_at_ns});
   for (const RoomWaiter& waiter : room_waiters_) deadline_ns = std::min(deadline_ns, waiter.deadline_ns);
   if (deadline_ns == kNoDeadline) return -1;

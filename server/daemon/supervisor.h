@@ -30,7 +30,6 @@
 #include "server/daemon/auditor.h"
 #include "server/daemon/broker_process.h"
 #include "server/daemon/caller.h"
-#include "server/daemon/control_callers.h"
 #include "server/daemon/gateway_process.h"
 #include "server/daemon/monitor.h"
 #include "server/daemon/node_process.h"
@@ -248,7 +247,7 @@ class Supervisor {
   WorkerPool pool_;
   std::vector<UnixListener> listeners_;
   UniqueFd metrics_;                        // where the broker tells of what it counts
-  std::optional<ControlCallers> control_;   // of the control API
+  std::optional<UnixListener> control_;     // of the control API
   std::optional<TcpListener> control_tls_;  // likewise
   std::optional<HandedKeys> keys_;          // that are in force there
   std::optional<HandedKeys> next_keys_;     // of which the broker has not said yet whether they can be used

@@ -109,7 +109,7 @@ Status Supervisor::OpenControl() {
   Result<UnixListener> control = UnixListener::Bind(options_.control_path, options_.socket, SocketKind::kBytes);
   if (control.ok()) {
     control_.emplace(std::move(*control));
-    broker_.Offer(*control_);
+    broker_.Offer(control_->fd());
     return Status::Ok();
   }
   if (options_.control_is_asked) return Status(StatusCode::kUnavailable, "no control API: " + control.status().message());

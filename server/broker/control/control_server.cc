@@ -1,8 +1,10 @@
 #include "server/broker/control/control_server.h"
 
+#include <errno.h>
 #include <grpcpp/grpcpp.h>
 #include <poll.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <memory>
@@ -14,6 +16,7 @@
 
 #include "protocol/base/log.h"
 #include "protocol/base/mutex.h"
+#include "protocol/channel/server_user.h"
 #include "protocol/channel/unix_socket.h"
 #include "protocol/link/tls/tls_certificate.h"
 #include "protocol/rpc/rpc_connections.h"
@@ -28,10 +31,15 @@
 namespace tessera {
 namespace {
 
+constexpr int kShortageMs = 100;
+
 class Front {
  public:
-  Front(UniqueFd callers, CallQueue& queue, std::vector<std::string> administrators, UsageFront* usage)
-      : callers_(std::move(callers)), queue_(queue), calls_(queue, connections_, std::move(administrators), usage) {}
+  Front(UniqueFd listener, UniqueFd names, CallQueue& queue, std::vector<std::string> administrators, UsageFront* usage)
+      : listener_(std::move(listener)),
+        names_(std::move(names)),
+        queue_(queue),
+        calls_(queue, connections_, std::move(administrators), usage) {}
 
   // Before Run().
   Status ListenByTls(UniqueFd listener) {
@@ -52,26 +60,42 @@ class Front {
     BeLessUrgent();
     for (;;) {
       // poll() skips negative descriptors.
-      pollfd ready[] = {{callers_.get(), POLLIN, 0}, {queue_.answer_fd(), POLLIN, 0}};
+      pollfd ready[] = {{listener_.get(), POLLIN, 0}, {queue_.answer_fd(), POLLIN, 0}, {names_.get(), POLLIN, 0}};
       poll(ready, std::size(ready), -1);
       if (ready[1].revents != 0) {
         calls_.Deliver();  // takes the event: what comes behind that is another one
         TakeKeys();
       }
+      if (ready[2].revents != 0) TakeNamed();
       if (ready[0].revents != 0) Accept();
     }
   }
 
  private:
   void Accept() {
-    Result<SocketMessage> caller = ReceiveMessage(callers_.get(), kHolderBytesMax, 0);
-    if (!caller.ok()) {
-      // That one has lost his connection, as for want of descriptors, where the daemon has not ended.
-      if (caller.status().code() == StatusCode::kUnavailable) callers_.reset();
+    UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!socket.valid()) {
+      // Without descriptors it would be asked again and again.
+      if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR) poll(nullptr, 0, kShortageMs);
       return;
     }
+    Result<PeerCredentials> peer = PeerOf(socket.get());
+    if (!peer.ok()) return;
+    if (peer->uid != kOverflowUser) return void(Take(std::move(socket), UserHolder(peer->uid), false));
+    if (!names_.valid()) return void(Take(std::move(socket), std::string(kAnonymousHolder), false));
+    // One that finds no room is turned away.
+    const std::byte question{};
+    const int fd = socket.get();
+    const Status asked = SendMessage(names_.get(), std::span(&question, 1), std::span(&fd, 1), 0);
+    if (!asked.ok()) LogDebug("the daemon was not asked who a caller is: {}", asked.message());
+  }
+
+  void TakeNamed() {
+    Result<SocketMessage> caller = ReceiveMessage(names_.get(), kHolderBytesMax, 0);
+    if (caller.status().code() == StatusCode::kUnavailable) names_.reset();  // the daemon has ended
+    if (!caller.ok() || caller->fds.size() != 1) return;
     const std::string holder(reinterpret_cast<const char*>(caller->bytes.data()), caller->bytes.size());
-    if (caller->fds.size() == 1 && IsHolder(holder)) Take(std::move(caller->fds[0]), holder, false);
+    if (IsHolder(holder)) Take(std::move(caller->fds[0]), holder, false);
   }
 
   // Gives a connection to gRPC. False: there are too many.
@@ -109,7 +133,8 @@ class Front {
     std::thread([this] { memory_.Run(); }).detach();
   }
 
-  UniqueFd callers_;
+  const UniqueFd listener_;
+  UniqueFd names_;
   CallQueue& queue_;
   RpcConnections connections_{ControlServer::kConnections};
   RpcMemory memory_{connections_, "the control API"};
@@ -121,9 +146,10 @@ class Front {
 
 }  // namespace
 
-Status ControlServer::Start(Sources sources, CallQueue& queue, std::vector<std::string> administrators, UsageFront* usage) {
-  Front* const front = new Front(std::move(sources.users), queue, std::move(administrators), usage);  // as long as the process
-  if (sources.tls.valid()) RETURN_IF_ERROR(front->ListenByTls(std::move(sources.tls)));
+Status ControlServer::Start(Listeners listeners, CallQueue& queue, std::vector<std::string> administrators, UsageFront* usage) {
+  Front* const front = new Front(std::move(listeners.users), std::move(listeners.names), queue, std::move(administrators),
+                                 usage);  // as long as the process
+  if (listeners.tls.valid()) RETURN_IF_ERROR(front->ListenByTls(std::move(listeners.tls)));
   try {
     std::thread([front] { front->Run(); }).detach();
     if (front->has_tls()) std::thread([front] { front->RunTls(); }).detach();

@@ -1,6 +1,7 @@
-// The front of the control API: takes connections, and speaks gRPC with them.
+// The front of the control API: takes the connections of listening sockets, and speaks gRPC with them.
 //
-//   RETURN_IF_ERROR(ControlServer::Start({std::move(callers), std::move(tls)}, queue, administrators));    // in the sandbox
+//   RETURN_IF_ERROR(ControlServer::Start({std::move(unix_socket), std::move(names), std::move(tls)}, queue, administrators)); //
+//   in the sandbox
 //
 // gRPC begins with the first connection: a server whose API nobody uses has one sleeping thread more. All threads of the front
 // are less urgent than the broker's.
@@ -26,14 +27,17 @@ class ControlServer {
   static constexpr RpcBounds kBounds{.message_bytes = 72 * 1024};  // VgpuCall::kTextBytesMax, and what is around it
   static constexpr int kNice = 5;                                  // more than the broker's
 
-  // Where callers come from; one of them may be invalid.
-  struct Sources {
-    UniqueFd users;  // of this host: a line of the daemon's, each message of which is a holder with a connection of that one's
-    UniqueFd tls;    // a TCP socket that listens, for TLS with the keys that `queue` brings
+  // Where it listens; one of them may be invalid.
+  struct Listeners {
+    UniqueFd users;  // a Unix socket
+    UniqueFd
+        names;  // to the daemon, who names those that the kernel does not (server/daemon/caller_names.h); invalid: they have none
+    UniqueFd tls;  // a TCP socket, for TLS with the keys that `queue` brings
   };
   // Starts a thread for each that goes on until the process ends; so do `queue` and `usage` (null: there are no usage records).
   // `administrators`: those of the VgpuApi behind it.
-  static Status Start(Sources sources, CallQueue& queue, std::vector<std::string> administrators, UsageFront* usage = nullptr);
+  static Status Start(Listeners listeners, CallQueue& queue, std::vector<std::string> administrators,
+                      UsageFront* usage = nullptr);
 };
 
 }  // namespace tessera

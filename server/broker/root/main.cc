@@ -59,7 +59,7 @@ int main(int argc, char** argv) {
   if (options.usage_fd >= 0) KeepUsage(options);
 #endif
   RaiseDescriptorLimit();  // a session takes two
-  UniqueFd control(options.control_fd), control_tls(options.control_tls_fd);
+  UniqueFd control(options.control_fd), names(options.names_fd), control_tls(options.control_tls_fd);
   Result<std::unique_ptr<CallQueue>> calls = CallQueue::Make();
   if (!calls.ok()) EndService(Fail(kName, calls.status(), kServiceInternal));
   CallQueue* const queue = control.valid() || control_tls.valid() ? calls->get() : nullptr;
@@ -80,7 +80,8 @@ int main(int argc, char** argv) {
       usage = *started;
     }
     if (queue != nullptr) {
-      return ControlServer::Start({std::move(control), std::move(control_tls)}, *queue, options.broker.administrators, usage);
+      return ControlServer::Start({std::move(control), std::move(names), std::move(control_tls)}, *queue,
+                                  options.broker.administrators, usage);
     }
 #endif
     return Status::Ok();

@@ -54,6 +54,7 @@ int ParseProgramOptions(int argc, char** argv, ProgramOptions* options) {
       ->type_name("HOLDER")
       ->allow_extra_args(false);
   line.app().add_option("--control-fd", options->control_fd)->group("");
+  line.app().add_option("--names-fd", options->names_fd)->group("");
   line.app().add_option("--metrics-fd", options->metrics_fd)->group("");
   line.app().add_option("--usage-line-fd", options->usage_line_fd)->group("");
   line.app().add_option("--usage-fd", options->usage_fd)->group("");

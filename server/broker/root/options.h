@@ -16,7 +16,8 @@ struct ProgramOptions : ServiceOptions {
   int parent_pid = 0;  // it ends with this process
   SandboxMode sandbox = SandboxMode::kOff;
   bool machine_root = false;  // no private root
-  int control_fd = -1;        // where users of this host who call the control API come from (control_server.h); -1: nowhere
+  int control_fd = -1;        // where the control API listens for users of this host; -1: nowhere
+  int names_fd = -1;          // where the daemon says who they are (server/daemon/caller_names.h); -1: nowhere
   int control_tls_fd = -1;    // where it does for whoever comes by TLS; -1: nowhere
   int metrics_fd = -1;        // where whoever asks for metrics connects; -1: nobody may
   int usage_line_fd = -1;     // to the keeper of usage records; -1: there are none

@@ -16,7 +16,6 @@
 #include <thread>
 
 #include "generated/control/vgpu.grpc.pb.h"
-#include "server/daemon/control_callers.h"
 #include "tests/server/broker/broker_process.h"
 
 namespace tessera {
@@ -49,34 +48,24 @@ class ControlServerTest : public testing::Test {
     directory_ = pattern;
     Result<UnixListener> listener = UnixListener::Bind(directory_ + "/s", {0666, {}}, SocketKind::kBytes);
     ASSERT_TRUE(listener.ok()) << listener.status().message();
-    path_ = listener->path();
-    callers_.emplace(std::move(*listener));
+    listener_.emplace(std::move(*listener));
   }
   void TearDown() override {
-    passing_ = {};
     broker_.reset();
-    callers_.reset();
+    listener_.reset();
     std::filesystem::remove_all(directory_);
   }
 
   void Serve(const std::vector<std::string>& administrators = {"uid:" + std::to_string(getuid())}) {
     std::vector<std::string> options = {"--control-fd", std::to_string(kPassedFd + 1), "--sandbox", "auto"};
     for (const std::string& holder : administrators) options.insert(options.end(), {"--admin", holder});
-    Result<UniqueFd> line = callers_->NewLine();
-    ASSERT_TRUE(line.ok());
-    broker_ = std::make_unique<BrokerProcess>(options, 1, line->get());
-    passing_ = std::jthread([this](const std::stop_token& stop) {
-      while (!stop.stop_requested()) {
-        pollfd ready = callers_->watched();
-        if (poll(&ready, 1, 10) > 0) callers_->Pass();
-      }
-    });
+    broker_ = std::make_unique<BrokerProcess>(options, 1, listener_->fd());
   }
   UniqueFd Connect() const {
     UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    path_.copy(address.sun_path, sizeof(address.sun_path) - 1);
+    listener_->path().copy(address.sun_path, sizeof(address.sun_path) - 1);
     EXPECT_EQ(connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
     EXPECT_EQ(fcntl(socket.get(), F_SETFL, O_NONBLOCK), 0);
     return socket;
@@ -108,10 +97,8 @@ class ControlServerTest : public testing::Test {
   }
 
   std::string directory_;
-  std::string path_;
-  std::optional<ControlCallers> callers_;
+  std::optional<UnixListener> listener_;
   std::unique_ptr<BrokerProcess> broker_;
-  std::jthread passing_;  // as the daemon does
 };
 
 TEST_F(ControlServerTest, AVgpuIsMadeChangedAndDeleted) {
