@@ -247,14 +247,11 @@ void RelayService::MakeRoom(RelaySession& session) {
 }
 
 void RelayService::MakeRoomOfProved() {
-  size_t count = 0;
-  RelaySession* oldest = nullptr;
+  std::vector<RelaySession*> proved;  // the oldest first
   for (const auto& session : sessions_) {
-    if (!session->proved_.load() || session->established_.load() || session->made_room_.load()) continue;
-    if (oldest == nullptr) oldest = session.get();
-    ++count;
+    if (session->proved_.load() && !session->established_.load() && !session->made_room_.load()) proved.push_back(session.get());
   }
-  if (count > kProvedMax) MakeRoom(*oldest);
+  for (size_t i = 0; i + kProvedMax < proved.size(); ++i) MakeRoom(*proved[i]);
 }
 
 void RelayService::DropSilent(bool all) {

@@ -83,7 +83,8 @@ class RelayService {
   // Connections that are not sessions yet, where only processes of this user connect: more stay in the kernel's queue until one
   // of these has got on.
   static constexpr size_t kBeginningMax = 64;
-  // Where strangers connect: those that have proved who they are and are no sessions yet. The oldest goes for one more.
+  // Where strangers connect: those that have proved who they are and are no sessions yet. Beyond it the oldest go, when all
+  // connections are looked at next (ten times a second).
   static constexpr size_t kProvedMax = 256;
   // Where strangers connect: for the first byte.
   static constexpr uint64_t kFirstByteNs = 2'000'000'000;

@@ -14,6 +14,7 @@ import resource
 import selectors
 import signal
 import socket
+import ssl
 import subprocess
 import time
 import unittest
@@ -25,6 +26,7 @@ EACH = MANY or 100  # of each kind
 # Descriptors of the gateway, of which an eighth may be strangers': fewer than come.
 LIMIT = None if MANY else 512
 BOUND = 64
+PROVED = 256  # RelayService::kProvedMax
 STEPS = "300"
 # How a link begins that nobody goes on with.
 BEGINNINGS = {"tcp": b"TLNK\3\0\0\0" + bytes(8), "tls": b"\x16\x03\x01\x40\x00\x01\x00\x3f\xfc\x03\x03" + bytes(2000)}
@@ -96,6 +98,16 @@ class Crowd:
         self.going_on.value = 0
         self.process.join(20)
         self.process.kill()
+
+
+def left(peer):
+    """As closed(), of a socket under TLS."""
+    try:
+        return peer.recv(4096) == b""
+    except ssl.SSLWantReadError:
+        return False
+    except OSError:
+        return True
 
 
 class Strangers(unittest.TestCase):
@@ -201,6 +213,28 @@ class Strangers(unittest.TestCase):
 
 class StrangersOverTls(Strangers):
     link = "tls"
+
+    @unittest.skipIf(MANY, "has nothing to do with their number")
+    def test_who_has_proved_a_name_and_says_nothing_goes_for_others(self):
+        keys = self.keys.options("server", "localhost,127.0.0.1")
+        self.gateway = Gateway(self.server.path, *keys, "--hello-timeout", "60", listen="tls://127.0.0.1:0")
+        self.address = "127.0.0.1", int(self.gateway.url.rsplit(":", 1)[1])
+        certificate, key, authority = self.keys.options("client", "mallory")[1::2]
+        context = ssl.create_default_context(cafile=authority)
+        context.load_cert_chain(certificate, key)
+        peers = []
+        for _ in range(PROVED + 100):
+            peer = context.wrap_socket(socket.create_connection(self.address), server_hostname="localhost")
+            self.addCleanup(peer.close)
+            peer.sendall(BEGINNINGS["tcp"][:4])
+            peer.setblocking(False)
+            peers.append(peer)
+        # Whoever says nothing at all is dropped when all connections are looked at.
+        silent = self.connect()
+        wait_for(lambda: closed(silent), 20, "a look at all connections")
+        wait_for(lambda: sum(map(left, peers)) > 95, 3, "the end of the oldest")  # one at each look would take 10
+        self.assertFalse(any(map(left, peers[-100:])))
+        self.client_seconds()
 
 
 if __name__ == "__main__":
