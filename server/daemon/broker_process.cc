@@ -29,7 +29,7 @@ BrokerProcess::BrokerProcess(const Options& options, GpusMessage gpus, ChildLogs
 
 Status BrokerProcess::Start() {
   RETURN_IF_ERROR(Launch());
-  Result<SocketMessage> first = ReceiveMessage(line_.get(), kBrokerMessageBytesMax, MonotonicNs() + options_.ready_timeout_ns());
+  Result<SocketMessage> first = ReceiveMessage(line_.fd(), kBrokerMessageBytesMax, MonotonicNs() + options_.ready_timeout_ns());
   logs_.Relay();
   if (first.status().code() == StatusCode::kTimedOut) {
     kill(pid_, SIGKILL);
@@ -94,7 +94,7 @@ Status BrokerProcess::Launch() {
   if (!pid.ok() && access(program.c_str(), X_OK) == 0) return pid.status();
   if (!pid.ok()) return Status(StatusCode::kNotFound, program + ": " + pid.status().message() + "; install it again");
   pid_ = *pid;
-  line_ = std::move(ends->first);
+  line_.Open(std::move(ends->first));
   ends->second.reset();
   heard_ns_ = MonotonicNs();
   ready_ns_ = 0;
@@ -105,11 +105,11 @@ Status BrokerProcess::Launch() {
 
 template <typename Message>
 void BrokerProcess::Send(const Message& message, std::span<const int> fds) {
-  if (!line_.valid()) return;
+  if (!line_.is_open()) return;
   Encoder encoder(kBrokerMessageBytesMax);
   message.Encode(encoder);
-  // One that does not read hangs, and is ended for it.
-  const Status sent = SendMessage(line_.get(), encoder.bytes(), fds, 0);
+  // One that does not read for long hangs, and is ended for it.
+  const Status sent = line_.Send(encoder.bytes(), fds);
   if (!sent.ok()) LogWarning("the broker was not told: {}", sent.message());
 }
 
@@ -147,10 +147,11 @@ void BrokerProcess::GiveKeys(const HandedKeys& keys) { Send(keys.message, std::a
 
 BrokerProcess::Said BrokerProcess::Hear() {
   Said said;
-  while (line_.valid()) {
-    Result<SocketMessage> message = ReceiveMessage(line_.get(), kBrokerMessageBytesMax, 0);
+  if (line_.is_open()) line_.Flush();
+  while (line_.is_open()) {
+    Result<SocketMessage> message = ReceiveMessage(line_.fd(), kBrokerMessageBytesMax, 0);
     if (!message.ok()) {
-      if (message.status().code() != StatusCode::kTimedOut) line_.reset();  // it is ending
+      if (message.status().code() != StatusCode::kTimedOut) line_.Close();  // it is ending
       break;
     }
     heard_ns_ = MonotonicNs();
@@ -225,7 +226,7 @@ void BrokerProcess::StartAnew() {
 bool BrokerProcess::Forget(pid_t pid, int wait_status) {
   if (pid != pid_) return false;
   pid_ = -1;
-  line_.reset();
+  line_.Close();
   const uint64_t now_ns = MonotonicNs();
   if (std::exchange(is_asked_, false)) {
     LogInfo("the broker is started anew, with options that have changed");
@@ -251,7 +252,7 @@ void BrokerProcess::Stop() {
     usleep(1000);
   }
   pid_ = -1;
-  line_.reset();
+  line_.Close();
 }
 
 }  // namespace tessera

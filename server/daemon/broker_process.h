@@ -18,6 +18,7 @@
 #include "server/daemon/caller_names.h"
 #include "server/daemon/control_keys.h"
 #include "server/daemon/gate_memory.h"
+#include "server/daemon/message_line.h"
 #include "server/daemon/options.h"
 #include "server/gate/broker_line.h"
 
@@ -60,8 +61,8 @@ class BrokerProcess {
   Status Start();
 
   const std::vector<GpusMessage::Uuid>& gpus() const { return gpus_.uuids; }
-  // For poll(); -1 while none runs.
-  int fd() const { return line_.get(); }
+  // For poll(), and Hear(); nothing while none runs.
+  pollfd watched() const { return line_.watched(); }
   // Of callers of the control API whom it cannot name itself; for poll(), and when that is readable.
   int names_fd() const { return caller_names_.fd(); }
   void NameCallers() { caller_names_.Answer(); }
@@ -108,7 +109,7 @@ class BrokerProcess {
   int metrics_listener_ = -1;
   int usage_line_ = -1;
   pid_t pid_ = -1;
-  UniqueFd line_;
+  MessageLine line_;
   uint64_t ready_ns_ = 0;  // since when; 0: it is not
   uint32_t launches_ = 0;
   uint64_t heard_ns_ = 0;

@@ -105,7 +105,7 @@ int Supervisor::Run() {
     const bool hears = phase_ == Phase::kServing || phase_ == Phase::kDraining;
     const bool accepts = hears && !accepting_.rests(MonotonicNs());
     std::vector<pollfd> ready = {{signals_.get(), POLLIN, 0}, {phase_ == Phase::kServing ? options_.owner_fd : -1, POLLIN, 0},
-                                 {broker_.fd(), POLLIN, 0},   {vgpu_file_ ? vgpu_file_->fd() : -1, POLLIN, 0},
+                                 broker_.watched(),           {vgpu_file_ ? vgpu_file_->fd() : -1, POLLIN, 0},
                                  {auditor_.fd(), POLLIN, 0},  {usage_.fd(), POLLIN, 0},
                                  {node_.fd(), POLLIN, 0},     {broker_.names_fd(), POLLIN, 0}};
     const size_t first_listener = ready.size();

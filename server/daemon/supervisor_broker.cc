@@ -36,7 +36,7 @@ Status Supervisor::StartBroker() {
   TellBrokerFile(vgpu_file_->text());
   const uint64_t deadline_ns = MonotonicNs() + kAskWaitNs;
   for (;;) {
-    pollfd ready{broker_.fd(), POLLIN, 0};
+    pollfd ready = broker_.watched();
     poll(&ready, 1, 100);
     for (const VgpuFileAnswer& answer : broker_.Hear().files) {
       if (answer.code != StatusCode::kOk) return Status(StatusCode::kInvalidArgument, answer.sentence);
@@ -70,7 +70,7 @@ Status Supervisor::TellFirstKeys() {
   broker_.GiveKeys(*next_keys_);
   const uint64_t deadline_ns = MonotonicNs() + kAskWaitNs;
   while (MonotonicNs() < deadline_ns) {
-    pollfd ready{broker_.fd(), POLLIN, 0};
+    pollfd ready = broker_.watched();
     poll(&ready, 1, 100);
     for (const ControlKeysAnswer& answer : broker_.Hear().keys) {
       TakeKeysAnswer(answer);
