@@ -26,6 +26,8 @@ class Monitor {
   // Hands a client's connection on (or, for figures, a socket of the daemon's own), starting the process when there is none. On
   // failure the client has not been answered.
   Status Answer(const MonitorRequest& request, int connection);
+  // The process ends when it has answered; this does not wait for that.
+  void Close() { socket_.reset(); }
 
  private:
   Status Start();

@@ -169,6 +169,9 @@ int Supervisor::Run() {
   // Their sessions have ended by now; the addresses are free again when these processes have ended.
   for (const GatewayProcess& gateway : gateways_) kill(gateway.pid, SIGTERM);
   for (const GatewayProcess& gateway : gateways_) waitpid(gateway.pid, nullptr, 0);
+  pool_.CloseImages();
+  monitor_.Close();
+  AwaitChildren();
   logs_.Relay();
   return kServiceOk;
 }
@@ -420,6 +423,14 @@ void Supervisor::Reap() {
       LogWarning("session {} of pid {} ended after {} s: worker {} {}", session, client_pid, seconds, pid,
                  DescribeWaitStatus(wait_status));
     }
+  }
+}
+
+void Supervisor::AwaitChildren() {
+  const uint64_t deadline_ns = MonotonicNs() + kTermWaitNs;
+  pid_t ended = 0;
+  while ((ended = waitpid(-1, nullptr, WNOHANG)) >= 0 && MonotonicNs() < deadline_ns) {
+    ended > 0 ? logs_.Forget(ended) : static_cast<void>(usleep(1000));
   }
 }
 

@@ -233,6 +233,8 @@ class Supervisor {
   // Answers those that need not wait any longer. `ended`: a process that has.
   void AnswerRoomWaiters(pid_t ended);
   void Reap();
+  // Until no child is left, for kTermWaitNs at most: systemd kills those that outlive the server, whatever they write.
+  void AwaitChildren();
   void HandleSignals();
   void Advance(Phase phase);
   void SignalWorkers(int number);

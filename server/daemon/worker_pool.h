@@ -93,6 +93,8 @@ class WorkerPool {
   bool Forget(pid_t pid);
   // Ends those that wait, and starts no more.
   void Close();
+  // No session is left: ends the process that keeps images.
+  void CloseImages() { images_.Close(); }
 
  private:
   struct Kind {

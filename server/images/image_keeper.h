@@ -24,6 +24,8 @@ class ImageKeeper {
 
   // A worker's end of a socket to the keeper; starts the process when there is none (again).
   Result<UniqueFd> Connect();
+  // The process ends when it has written what it writes; this does not wait for that.
+  void Close() { socket_.reset(); }
 
  private:
   Start start_;

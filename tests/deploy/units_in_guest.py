@@ -133,13 +133,19 @@ class Tesserad(unittest.TestCase):
 
     def stop(self):
         """Starts the server's end, and waits until it takes nobody any more."""
+        self.killed = self.killed_by_systemd()
         process = subprocess.Popen(["systemctl", "stop", "tesserad"])
         self.addCleanup(process.wait)
         wait_for(lambda: show("tesserad")["ActiveState"] == "deactivating", "the end's begin")
         return process
 
+    def killed_by_systemd(self):
+        """Its processes that have outlived it."""
+        return journal("-b", "-u", "tesserad").count("Killing process")
+
     def ended(self, process):
         self.assertEqual(process.wait(SLOW_S), 0)
+        self.assertEqual(self.killed_by_systemd(), self.killed, journal("-n", "40"))
         self.assertEqual([show("tesserad")[key] for key in ("ActiveState", "Result", "ExecMainStatus")], ["inactive", "success", "0"])
 
     def test_drain(self):

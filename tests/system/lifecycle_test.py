@@ -4,9 +4,11 @@
 usage: lifecycle_test.py BUILD_DIRECTORY
 """
 
+import ctypes
 import os
 import signal
 import subprocess
+import tempfile
 import time
 import unittest
 
@@ -112,6 +114,27 @@ class SessionsOverTcp(Sessions):
     """The same with an agent and a gateway."""
 
     tcp = True
+
+
+class End(unittest.TestCase):
+    """What a process has left behind falls to this one, which adopts it."""
+
+    def adopt(self, on):
+        PR_SET_CHILD_SUBREAPER = 36
+        self.assertEqual(ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, int(on), 0, 0, 0), 0)
+
+    def test_a_server_outlives_all_its_processes(self):
+        self.adopt(True)
+        self.addCleanup(self.adopt, False)
+        with tempfile.TemporaryDirectory() as images:
+            server = Server("--warm-workers", "2", "--image-cache", images, "--listen", "tcp://127.0.0.1:0")
+            for words in (("run", "--server", server.url, "--", program("load"), "--rounds", "1"), ("status", "--server", server.url)):
+                subprocess.run([TESSERA, *words], stdout=subprocess.DEVNULL, timeout=60, check=True)
+            roles = {word for words in server.children_by_words().values() for word in words}
+            self.assertLessEqual({"--keeper-fd", "--monitor-fd", "--worker-fd", "--ready-fd"}, roles)
+            self.assertEqual(server.stop(), 0)
+            with self.assertRaises(ChildProcessError):
+                self.fail(f"left behind: {os.waitpid(-1, os.WNOHANG)}")
 
 
 if __name__ == "__main__":
