@@ -34,6 +34,7 @@ endfunction()
 if(TESSERA_CONTROL_API AND TARGET tessera_emulator AND NOT TESSERA_SANITIZE)
   tessera_package(tessera PROGRAMS tessera tessera_agent tessera_lease LINKED tessera tessera-agent)
   install(TARGETS cuda_stub nvml_shim LIBRARY DESTINATION ${tessera_private}/lib/client COMPONENT tessera)
+  install(PROGRAMS deploy/slurm/prolog DESTINATION ${tessera_private}/slurm COMPONENT tessera)
   tessera_package(tessera-server PROGRAMS tesserad tessera_gateway tessera_broker tessera_node tessera_replay tessera_emulator
     LINKED tesserad tessera-gateway tessera-node tessera-replay)
   tessera_package(tessera-placer PROGRAMS tessera_placer tessera_admin LINKED tessera-placer)

@@ -28,7 +28,7 @@ std::string Path() {
 }
 
 std::string CannotStart(const std::string& path, int error) {
-  return "cannot start " + path + ": " + std::strerror(error) + "; install Tessera again";
+  return "cannot start " + path + ": " + std::strerror(error) + "; install it (package tessera-placer)";
 }
 
 // Until whoever writes has ended, or has had its time.

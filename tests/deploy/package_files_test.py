@@ -28,6 +28,7 @@ UNITS = {
     "tessera-server": ["system/tesserad.service", "system/tessera-node.service", "user/tesserad.service"],
     "tessera-placer": ["system/tessera-placer.service"],
 }
+SCRIPTS = {"tessera": ["slurm/prolog"]}
 SETTINGS = {"tessera-server": {"etc/tessera/tesserad.toml"}}  # conffiles
 # Packages whose headers are no code of ours to speak of: the system's, and those of libraries that are linked dynamically or not at all.
 LINKED = re.compile(r"libc6-dev|libc6-dev-.*|libstdc\+\+-.*|libgcc-.*|linux-libc-dev|libabsl-dev|libgrpc\+\+-dev|libgrpc-dev|liblz4-dev|"
@@ -62,6 +63,7 @@ class PackageFiles(unittest.TestCase):
         for package, (linked, others, libraries) in PACKAGES.items():
             private = self.private(package)
             wanted = {f"usr/bin/{name}" for name in linked} | {f"{private}/bin/{name}" for name in linked + others}
+            wanted |= {f"{private}/{name}" for name in SCRIPTS.get(package, [])}
             wanted |= {f"{private}/lib/{name}" for name in libraries} | {f"usr/lib/systemd/{name}" for name in UNITS[package]} | SETTINGS.get(package, set())
             self.assertEqual({name for name in self.files[package] if not name.startswith("usr/share/")}, wanted)
             for name in linked:

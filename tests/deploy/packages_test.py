@@ -62,7 +62,7 @@ class Packages(unittest.TestCase):
         # A host of programs alone.
         self.install("tessera_*.deb")
         self.assertIn("package tessera-server", self.inside("tessera", "run", "--", "true", code=76))
-        self.assertIn("tessera-admin", self.inside("tessera", "vgpu", "list", code=76))
+        self.assertIn("package tessera-placer", self.inside("tessera", "vgpu", "list", code=76))
         # And all of it.
         self.install("*.deb")
         self.assertIn("correct", self.inside("tessera", "run", "--", f"{self.work}/saxpy", f"{self.work}/saxpy.ptx"))

@@ -54,9 +54,7 @@ class Page:
         return self
 
     def __exit__(self, *_):
-        for process in reversed(self.serving):
-            process.send_signal(signal.SIGINT)
-            process.wait(20)
+        self.stop_serving()
         shutil.rmtree(self.home, ignore_errors=True)
 
     def is_root(self):
@@ -91,6 +89,16 @@ class Page:
         first = process.stdout.readline()
         assert first, f"$ {line}\nended with exit code {process.wait(20)}"
         return first
+
+    def interrupt(self, process):
+        process.send_signal(signal.SIGINT)
+
+    def stop_serving(self):
+        for process in reversed(self.serving):
+            self.interrupt(process)
+            process.wait(20)
+            process.stdout.close()
+        self.serving.clear()
 
     def follow(self, between=lambda number: None):
         """Runs all blocks; `between(N)` before block N. What each line printed, by the line."""
