@@ -5,6 +5,7 @@ For packages_test.py and guest_test.py. TESSERA_FRESH_ROOT=DIRECTORY keeps the r
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -47,6 +48,16 @@ def built_packages(build):
     if None in found:
         sys.exit("there are no packages: make packages")
     return found
+
+
+def next_revision(deb, directory):
+    """A package of the same content with a higher revision: all its files are written anew."""
+    work = tempfile.mkdtemp(dir=directory)
+    run("dpkg-deb", "-R", deb, work)
+    control = pathlib.Path(work, "DEBIAN/control")
+    control.write_text(re.sub(r"-1~", "-2~", control.read_text()))
+    run("dpkg-deb", "-Zgzip", "-z1", "--root-owner-group", "-b", work, directory / os.path.basename(deb).replace("-1~", "-2~"))
+    shutil.rmtree(work)
 
 
 def compile_programs(source, build, directory):

@@ -13,14 +13,14 @@ import subprocess
 import sys
 import tempfile
 
-from fresh_root import PACKAGES, FreshRoot, built_packages, compile_programs, run, skip, skip_without
+from fresh_root import PACKAGES, FreshRoot, built_packages, compile_programs, next_revision, run, skip, skip_without
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/support"))
 import emulated_machine  # noqa: E402
 
 HERE = ROOT / "tests/deploy"
-GUEST_SECONDS_MAX = 600
+GUEST_SECONDS_MAX = int(os.environ.get("TESSERA_GUEST_SECONDS", "600"))
 BOOT_MODULES = ("virtio_pci", "virtio_blk", "ext4")
 # The tests are a service like any other, whose end is the machine's.
 UNIT = """[Unit]
@@ -47,10 +47,14 @@ def furnish(root, packages):
     guest = root.path / "guest"
     shutil.rmtree(guest, ignore_errors=True)
     guest.mkdir()
+    (guest / "next").mkdir()
     for package in packages:
         shutil.copy(package, guest)
+        next_revision(package, guest / "next")
     compile_programs(ROOT, pathlib.Path(sys.argv[1]).resolve(), guest)
     shutil.copy(HERE / "units_in_guest.py", guest)
+    for file in ("tests/docs/marked.py", *(f"docs/{page}" for page in ("server-at-boot.md", "upgrade.md"))):
+        shutil.copy(ROOT / file, guest)
     shutil.copy(ROOT / "deploy/systemd/README.md", guest / "exposure.md")
     root.inside("apt-get", "update", "-q")
     root.install("systemd-sysv", "libpam-systemd", "dbus", "python3", *(f"/guest/{package.name}" for package in packages))

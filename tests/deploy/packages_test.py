@@ -8,29 +8,17 @@ usage: packages_test.py BUILD_DIRECTORY
 import json
 import os
 import pathlib
-import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
-from fresh_root import PACKAGES, FreshRoot, built_packages, compile_programs, run, skip_without
+from fresh_root import PACKAGES, FreshRoot, built_packages, compile_programs, next_revision, run, skip_without
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
 SETTINGS = "/etc/tessera/tesserad.toml"
-
-
-def next_revision(deb, directory):
-    """A package of the same content with a higher revision: all its files are written anew."""
-    work = tempfile.mkdtemp(dir=directory)
-    run("dpkg-deb", "-R", deb, work)
-    control = pathlib.Path(work, "DEBIAN/control")
-    control.write_text(re.sub(r"-1~", "-2~", control.read_text()))
-    run("dpkg-deb", "-Zgzip", "-z1", "--root-owner-group", "-b", work, directory / os.path.basename(deb).replace("-1~", "-2~"))
-    shutil.rmtree(work)
 
 
 class Packages(unittest.TestCase):

@@ -13,12 +13,26 @@ import subprocess
 import time
 import unittest
 
+import marked
+
 HERE = pathlib.Path(__file__).resolve().parent
 URL = "unix:/run/tessera/tessera.sock"
 PLACER = "unix:/run/tessera/placer.sock"
 SETTINGS = pathlib.Path("/etc/tessera/tesserad.toml")
 SOCKET_GROUP = 'socket-group = "gpu"\n'
 SLOW_S = 120  # the processor is emulated, on a machine that may have more to do
+
+
+def page_commands(name):
+    """What the page has typed on a machine with systemd."""
+    return marked.systemd_commands((HERE / name).read_text(encoding="utf-8"))
+
+
+def typed(line, *become, **options):
+    """What a shell makes of a page's line; `become`: as_user()'s words."""
+    done = run(*become, "bash", "-c", line, **options)
+    assert done.returncode == 0, f"$ {line}\n{done}\n{journal('-n', '40')}"
+    return done.stdout
 
 
 def run(*words, timeout=SLOW_S, **options):
@@ -177,6 +191,39 @@ class Tesserad(unittest.TestCase):
         self.assertRegex(journal("-b", "-u", "tesserad"), r"tesserad\.toml, line 2: there is no key 'max-session': the nearest is 'max-sessions'")
 
 
+class Upgrade(unittest.TestCase):
+    """docs/upgrade.md, with packages of a higher revision."""
+
+    def test_the_page(self):
+        settings(f'placer = "{PLACER}"\nhost-id = "gpu7"\nadmission = "open"\ngrace = 3\n')
+        systemctl("restart", "tesserad", "tessera-placer")
+        self.addCleanup(systemctl, "stop", "tessera-placer")
+        status, install, stop, start, drain, uncordon = page_commands("upgrade.md")
+        session = Session(self, 600)
+        self.assertRegex(typed(status), r"\bgpu7\b")
+        before = show("tesserad")["MainPID"]
+        typed(install, cwd=HERE / "next")
+        self.assertIn("-2~", run("dpkg-query", "-W", "tessera-server").stdout)
+        # The old program serves on.
+        self.assertEqual(show("tesserad")["MainPID"], before)
+        self.assertRegex(os.readlink(f"/proc/{before}/exe"), r" \(deleted\)$")
+        self.assertEqual(sessions(), 1)
+        typed(stop)
+        self.assertEqual(session.end()[0], 3)
+        typed(start)
+        self.assertNotRegex(os.readlink(f"/proc/{show('tesserad')['MainPID']}/exe"), "deleted")
+        self.assertIn("correct", run(*as_user("alice", *saxpy("--server", URL))).stdout)
+
+        def offered():
+            rows = json.loads(run("tessera", "get", "servers", "-o", "json").stdout or '{"servers": []}')["servers"]
+            return [row["offered"] for row in rows if row["server"] == "gpu7"]
+        wait_for(lambda: offered() == [True], "the server in the pool")
+        typed(drain)
+        wait_for(lambda: offered() == [False], "its drain")
+        typed(uncordon)
+        wait_for(lambda: offered() == [True], "its end")
+
+
 class AtBoot(unittest.TestCase):
     def test_ready(self):
         told = show("tesserad")
@@ -249,7 +296,11 @@ class OfAUser(unittest.TestCase):
             done = run(*as_user("alice", *words, XDG_RUNTIME_DIR=runtime))
             self.assertEqual(done.returncode, code, f"{done}\n{journal('-n', '40')}")
             return done.stdout + done.stderr
-        alice("systemctl", "--user", "start", "tesserad")
+        of_root, of_alice = page_commands("server-at-boot.md")
+        typed(of_root)
+        self.assertEqual(show("tesserad")["UnitFileState"], "enabled")
+        typed(of_alice, *as_user("alice", XDG_RUNTIME_DIR=runtime))
+        self.assertEqual(alice("systemctl", "--user", "is-enabled", "tesserad"), "enabled\n")
         self.assertIn(f"unix:{runtime}/tessera.sock", alice("systemctl", "--user", "show", "-p", "StatusText", "tesserad"))
         # Hers goes before root's.
         out = alice(*saxpy())

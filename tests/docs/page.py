@@ -1,4 +1,4 @@
-"""The commands of a page of docs/, as a reader types them.
+"""The commands of a page of docs/ (marked.py), as a reader types them.
 
 A block that begins with ```sh is run, line by line, each to its end; one that begins with ```sh serve is started and
 runs on until the test ends, once it has printed its first line. One that begins with ```LANGUAGE FILE.END is a file that the
@@ -8,28 +8,15 @@ have one of them any more fails the test.
 
 import os
 import pathlib
-import re
 import shutil
 import signal
 import subprocess
 import tempfile
 
 import product
+from marked import FILE, blocks
 
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
-BLOCK = re.compile(r"^```sh( serve)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-FILE = re.compile(r"^```\w+ (\w+\.\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-def blocks(text):
-    """(whether it serves, its lines) of each block that is to be run."""
-    return [(bool(serves), [line.strip() for line in body.splitlines() if line.strip()]) for serves, body in BLOCK.findall(text)]
-
-
-def commands(text):
-    """The lines of all of them."""
-    return [line for _, lines in blocks(text) for line in lines]
-
 
 class Page:
     """A page, and a home of its own for the one who reads it; a context manager."""

@@ -16,11 +16,13 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "system"))
 
-from page import BLOCK, DOCS, Page  # noqa: E402
+from marked import BLOCK, SYSTEMD  # noqa: E402
+from page import DOCS, Page  # noqa: E402
 from product import HAS_CONTROL_API, free_port, wait_for  # noqa: E402
 
 # Pages whose commands want a machine of another kind, and who has it.
 ELSEWHERE = {"slurm.md": "deploy/slurm_pages_test.py"}
+OF_SYSTEMD = {"server-at-boot.md", "upgrade.md"}
 GROUP = grp.getgrgid(os.getegid())
 
 
@@ -131,6 +133,9 @@ class Pages(unittest.TestCase):
                     "watch-with-prometheus.md", "who-may-use-it.md", "why-slow.md"}
         for page, test in ELSEWHERE.items():
             self.assertIn(page, (HERE.parent / test).read_text(encoding="utf-8"))
+        guest = (HERE.parent / "deploy/units_in_guest.py").read_text(encoding="utf-8")
+        self.assertEqual({path.name for path in DOCS.glob("*.md") if SYSTEMD.search(path.read_text(encoding="utf-8"))}, OF_SYSTEMD)
+        self.assertEqual([page for page in OF_SYSTEMD if page not in guest], [])
         self.assertEqual(marked, followed | set(ELSEWHERE), "pages with commands to be run, and those that a test follows")
 
 

@@ -21,7 +21,7 @@ from vgpu_control_case import VgpuControlCase
 from vgpu_test import vgpu
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../docs"))
-import page  # noqa: E402
+import marked  # noqa: E402
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/give-a-team-a-quota.md"
 
@@ -36,7 +36,7 @@ class VgpuControl(VgpuControlCase):
     def test_what_the_page_about_teams_says(self):
         self.serve(memory_mib=80 << 10)
         people = {"alice": "root", "bob": "daemon", "dave": "nobody", "erin": "bin"}  # users that every host has
-        commands = [line.split()[2:] for line in page.commands(PAGE.read_text()) if line.startswith("tessera vgpu ")]
+        commands = [line.split()[2:] for line in marked.commands(PAGE.read_text()) if line.startswith("tessera vgpu ")]
         self.assertGreater(len(commands), 6)
         for words in commands:
             words = words[:words.index("--server")] if "--server" in words else words

@@ -21,7 +21,7 @@ from pool_case import SHELL, PoolCase, close, say
 from product import TESSERA, Keys, environment, wait_for
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs"))
-import page  # noqa: E402
+import marked  # noqa: E402
 
 PAGE = Path(__file__).parents[3] / "docs/pool-gpus.md"
 ME = f"uid:{os.getuid()}"
@@ -329,7 +329,7 @@ class ThePage(OfPool):
 
     def test_its_commands(self):
         text = PAGE.read_text().split("## Take a server out")[1].split("\n## ")[0]
-        commands = [shlex.split(line) for line in page.commands(text)]
+        commands = [shlex.split(line) for line in marked.commands(text)]
         self.assertEqual([words[1] for words in commands], ["describe", "drain", "drain", "uncordon", "place"])
         self.begin(servers=2)
         job = self.start("--gpus", "2")

@@ -17,7 +17,7 @@ from pool_case import SHELL, PoolCase, close, say
 from product import TESSERA, environment, the_server, wait_for
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs"))
-import page  # noqa: E402
+import marked  # noqa: E402
 
 PAGE = Path(__file__).parents[3] / "docs/pool-gpus.md"
 
@@ -128,7 +128,7 @@ class Status(PoolCase):
     def test_the_page(self):
         """docs/pool-gpus.md shows what is shown."""
         section = PAGE.read_text().split("## See the pool")[1].split("\n## ")[0]
-        self.assertEqual(page.commands(section)[0], "tessera status")
+        self.assertEqual(marked.commands(section)[0], "tessera status")
         shown = section.split("```")[3].strip().splitlines()
         job = self.start("--gpu-share", "0.5")
         lines = self.ask("status").splitlines()

@@ -19,7 +19,7 @@ from pool import PLACER, Pool, Started
 from product import DAEMON, Keys, Server, TESSERA, free_port, environment, program, wait_for
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs"))
-import page  # noqa: E402
+import marked  # noqa: E402
 
 PAGE = pathlib.Path(__file__).resolve().parents[3] / "docs/pool-gpus.md"
 SHELL = ["sh", "-c", 'echo ready; read line; exit 0']
@@ -480,7 +480,7 @@ class ThePage(unittest.TestCase):
         # "What happened?", to whom it says; this host is not named gpu7.example.
         subprocess.run([TESSERA, "keys", "client", "carol", "--authority", f"{place}/keys"], check=True, stdout=subprocess.DEVNULL, env=environment())
         text = PAGE.read_text().split("## What happened?")[1].split("\n## ")[0]
-        commands = [line.replace("gpu7", socket.gethostname()).split() for line in page.commands(text)]
+        commands = [line.replace("gpu7", socket.gethostname()).split() for line in marked.commands(text)]
         self.assertEqual([words[1] for words in commands], ["events", "events", "audit"])
 
         def told(words, name):
