@@ -1,6 +1,9 @@
 # Finds the CUDA toolkit's headers (cuda.h, cudaTypedefs.h, cudaProfiler.h of CUDA 13.0). No library of the toolkit is
 # linked: the client library replaces libcuda.so.1 and the server loads the real one at run time.
 
+if(NOT "$ENV{CUDA_HOME}" STREQUAL "" AND NOT EXISTS "$ENV{CUDA_HOME}/include/cudaTypedefs.h")
+  message(FATAL_ERROR "CUDA_HOME is $ENV{CUDA_HOME}, and there is no include/cudaTypedefs.h: set it to a CUDA 13.0 toolkit, or unset it.")
+endif()
 find_path(TESSERA_CUDA_INCLUDE cuda.h HINTS $ENV{CUDA_HOME}/include /usr/local/cuda/include)
 if(NOT TESSERA_CUDA_INCLUDE OR NOT EXISTS ${TESSERA_CUDA_INCLUDE}/cudaTypedefs.h)
   message(FATAL_ERROR "The headers of CUDA 13.0 (cuda.h, cudaTypedefs.h, cudaProfiler.h) were not found in "
