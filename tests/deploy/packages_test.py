@@ -57,11 +57,21 @@ class Packages(unittest.TestCase):
         self.assertNotIn("tessera", self.inside("ldconfig", "-p"))
         for deb in self.debs:
             self.assertNotRegex(run("dpkg-deb", "-I", deb), r"(pre|post)(inst|rm)")
+        self.half_configured()
         self.upgrade_while_a_session_runs()
         self.inside("apt-get", "remove", "-y", "-q", *PACKAGES)
         self.assertEqual(self.left(), ["/etc/tessera", SETTINGS])
         self.inside("dpkg", "--purge", *PACKAGES)
         self.assertEqual(self.left(), [])
+
+    def half_configured(self):
+        """Packages that are unpacked alone: only their settings are not there."""
+        self.inside("dpkg", "--purge", *reversed(PACKAGES))
+        self.inside("sh", "-c", f"dpkg --unpack {self.work}/*.deb")
+        self.assertNotIn(SETTINGS, self.left())
+        self.assertIn("correct", self.inside("tessera", "run", "--", f"{self.work}/saxpy", f"{self.work}/saxpy.ptx"))
+        self.inside("dpkg", "--configure", "--pending")
+        self.assertIn(SETTINGS, self.left())
 
     def left(self):
         return sorted(self.inside("find", "/usr", "/etc", "-name", "*tessera*").split())
