@@ -1,8 +1,8 @@
-// Who is busy at a moment, and how long each vGPU was busy until then and what of that it is billed: time alone in full, time
-// beside n - 1 others for 1/n, rounded down to a nanosecond for each piece between two changes.
+// Which vGPUs are busy, how long each was, and what it is billed for that. A vGPU is billed its time alone in full, and 1/n of
+// its time beside n - 1 others. Each piece between two changes is rounded down to a nanosecond.
 //
-// Whoever begins beside one that runs gets the GPU when the driver's slice of that one is over: it takes no part, and pays none,
-// for kTurnNs, or until nobody else does. One thread.
+// A vGPU that begins beside a running one gets the GPU when the driver's slice of that one is over. So for kTurnNs it is not
+// counted among the n and pays nothing, unless no other vGPU is counted any more. One thread.
 #pragma once
 
 #include <algorithm>
@@ -27,19 +27,20 @@ class BusyTally {
   static constexpr int64_t kTurnNs = kMillisecondNs;
 
   struct Account {
-    uint32_t sessions = 0;  // that are busy
+    uint32_t sessions = 0;  // busy ones
     int64_t busy_ns = 0;
     int64_t billed_ns = 0;
   };
 
-  // A vGPU without any time and any busy session.
+  // `vgpu` has used no time, and none of its sessions is busy.
   void Reset(VgpuId vgpu);
-  // Time goes on to `until_ns`; not back. `billed(vgpu, begin_ns, end_ns, part_ns)` hears of each that is billed.
+  // Moves time forward to `until_ns`. Calls `billed(vgpu, begin_ns, end_ns, part_ns)` for each piece of time and each vGPU billed
+  // for it.
   template <typename Billed>
   void Pass(int64_t until_ns, const Billed& billed) {
     while (at_ns_ < until_ns) PassPiece(std::min(until_ns, NextTurnNs()), billed);
   }
-  // What changes at this moment. An end has had its beginning.
+  // A session begins or ends at at_ns(). An end follows its beginning.
   void Apply(const BusyEvent& event);
 
   int64_t at_ns() const { return at_ns_; }
@@ -73,7 +74,7 @@ class BusyTally {
   std::vector<Account> accounts_;  // by VgpuId
   std::vector<Busy> busy_;         // in the order in which they began
   int64_t at_ns_ = 0;
-  int64_t gpu_busy_ns_ = 0;  // at least one was
+  int64_t gpu_busy_ns_ = 0;  // time in which any was busy
 };
 
 }  // namespace tessera

@@ -1,13 +1,13 @@
-// What the policies that divide the GPU's time by shares have in common: who is furthest behind its share is next.
+// The base of the policies that divide the GPU's time by shares: the vGPU furthest behind its share is next.
 //
-// Each vGPU has a credit: what it should have got of the time that was used, less what it was charged. While it wants the GPU its
-// credit grows with its share of whatever is used; so credits of those that want it add up to 0, and a newcomer, at 0, is neither
-// ahead nor behind. The one with the most credit for its share is next. At rest credit is kept for a second (kRestNs), for those
-// that pause while they wait for an answer of their own; a debt is worked off at the share it had, and is never more than what
-// the ledger's 10 s window shows.
+// Each vGPU has a credit: its share of the GPU time that anybody used while it wanted the GPU, less what it was charged. So the
+// credits of those that want the GPU add up to 0, and a newcomer starts at 0, neither ahead nor behind. The vGPU with the most
+// credit for its share is next. A vGPU at rest keeps its credit for a second (kRestNs), since it may only wait for an answer of
+// its own. It works off a debt at the share that it had. A debt is never more than what the ledger's 10 s window shows.
 //
-// Tokens are as long as their bursts (VgpuView::quantum_ns); 1 ms (kShortQuantumNs) while somebody rests who is behind, so that
-// it does not find the GPU taken for long; kLongQuantumNs where that costs nobody: kernels are short, and few want the GPU.
+// A token is as long as the vGPU's bursts (VgpuView::quantum_ns), with two exceptions. While a vGPU rests that is behind, tokens
+// are kShortQuantumNs long, so that it does not find the GPU taken for long. Where kernels are short and few want the GPU they
+// are kLongQuantumNs long, since that costs nobody.
 #pragma once
 
 #include <vector>
@@ -23,7 +23,8 @@ class DeficitPolicy : public Policy {
   static constexpr int64_t kLongQuantumNs = 14 * kMillisecondNs;
   // How far ahead of its share a vGPU may be and still take the token on arrival (a protected one) or join a set of tokens.
   static constexpr int64_t kAheadMaxNs = 10 * kMillisecondNs;
-  // How far one gets behind that waits elsewhere: else it would come back with all the time that it could not have used.
+  // How far behind a vGPU gets while it waits elsewhere. Without this bound it would later claim all the time that it could not
+  // have used.
   static constexpr double kElsewhereMaxNs = 10 * kMillisecondNs;
 
   void Advance(const GpuView& gpu) override;
@@ -32,13 +33,13 @@ class DeficitPolicy : public Policy {
   bool MayJoin(const VgpuView& vgpu) const override;
   void Forget(VgpuId vgpu) override;
 
-  // More than 0: behind its share.
+  // A credit above 0 means behind its share.
   double CreditNs(VgpuId vgpu) const { return vgpu < states_.size() ? states_[vgpu].credit_ns : 0; }
 
  protected:
-  // The share of each of `active`, which want the GPU now, in their order; they add up to 1 or less, and nobody's is 0.
+  // Writes the share of each of `active`, the vGPUs that want the GPU now. Each is above 0; they add up to 1 at most.
   virtual void Share(const GpuView& gpu, std::span<const VgpuView* const> active, std::span<double> shares) = 0;
-  // How long a token for `vgpu` may be, of what its bursts suggest.
+  // How long a token for `vgpu` may be: as its bursts suggest, or shorter.
   virtual int64_t LengthNs(const VgpuView& vgpu) const { return vgpu.quantum_ns; }
 
  private:
@@ -64,7 +65,7 @@ class DeficitPolicy : public Policy {
   bool may_be_long_ = false;
 };
 
-// Of `active`: what each has as its floor. Its request; those with request 0 have kShareWithoutRequest between them.
+// Writes the floor of each of `active`: its request. All with request 0 have kShareWithoutRequest between them.
 void RequestFloors(std::span<const VgpuView* const> active, std::span<double> floors);
 
 }  // namespace tessera

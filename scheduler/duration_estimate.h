@@ -1,8 +1,8 @@
-// How long kernels and graphs take, learned by key. A key stands for whatever makes two launches alike: function, grid, block and
-// shared memory, or an executable graph; the caller hashes them into 64 bits.
+// How long kernels and graphs take, learned by key. A key is a hash of what makes two launches alike: function, grid, block and
+// shared memory, or an executable graph. The caller makes it, of 64 bits.
 //
-// A table of fixed size: a key has one of two places, and where both are taken it gets that of the one that was used less lately.
-// So memory is bounded (kEntries x 24 bytes = 96 KiB), and a key that was displaced is learned anew. O(1). One thread.
+// The table has a fixed size: kEntries x 24 bytes = 96 KiB. A key has two possible places. Where both are taken it displaces the
+// key that was used least recently; that one has to be learned anew. O(1). One thread.
 #pragma once
 
 #include <cstddef>
@@ -18,12 +18,13 @@ class DurationEstimate {
 
   DurationEstimate() : entries_(kEntries) {}
 
-  // A launch of `key` took `duration_ns`. Rises at once, falls by a quarter of the way: a queue that is longer than believed
-  // costs others more than one that is shorter.
+  // A launch of `key` took `duration_ns`. The estimate rises at once, and falls by a quarter of the way: an underestimated queue
+  // costs others more than an overestimated one.
   void Learn(uint64_t key, int64_t duration_ns);
-  // Nothing when the key was never learned, or was displaced since.
+  // nullopt: the key was never learned, or was displaced since.
   std::optional<int64_t> Find(uint64_t key);
-  // Whether its last two launches took about as long as each other: half as long to twice. What was held up once is none of that.
+  // Whether its last two launches took about as long as each other: between half and twice. A launch that was held up once fails
+  // this.
   bool IsSure(uint64_t key) const;
 
  private:

@@ -1,4 +1,4 @@
-// The time of one GPU: who may use it until when. Whoever owns it tells it what happens, and asks it what to do.
+// Decides which vGPU may use a GPU, and until when. Its owner tells it what happens and asks it what to do.
 //
 //   GpuTime time(rules, std::move(MakePolicy("fair")).value());
 //   const VgpuId vgpu = time.AddVgpu(spec, now_ns).value();
@@ -7,28 +7,29 @@
 //   const GpuTime::Decision decision = time.Decide(now_ns);     // after each batch of reports, and at ask_again_ns
 //   for (const VgpuId vgpu : decision.changed) Write(time.gate(vgpu));
 //
-// Three modes (GpuMode). Free while one vGPU alone has sessions, without a limit; armed while no more than one of several works;
-// metered as soon as a second one does, until a second after that. Only in metered mode are there tokens, and only then do
-// workers report wants and busy spans. The policy may ask for tokens always.
+// There are three modes (GpuMode). Free: one vGPU alone has sessions, and has no limit. Armed: several have sessions, but at most
+// one works. Metered: two or more work, or did within the last second. Only in metered mode are there tokens, and only then do
+// workers report wants and busy spans. A policy may ask for metered mode always.
 //
-// In metered mode one vGPU holds the token. Its turn ends when it rests and others wait (a rest of up to kShortRestNs is none for
-// one whose rests are mostly that short), or when its token's time is over: the next one gets the token as soon as the holder is
-// idle, or after what the holder is predicted to have left, 2 ms at least and 50 at most. So who overruns stops nobody, and is
-// billed. A protected vGPU that comes to want the GPU takes the token from one that is not, without waiting for idle, as far as
-// the policy lets it. Where nobody is eligible Decide() says when to ask again.
+// In metered mode one vGPU holds the token. Its turn ends when its token's time is over, or when it rests and others wait. (A
+// rest of up to kShortRestNs does not count if its rests are mostly that short.) The next vGPU gets the token as soon as the
+// holder is idle. If the holder runs on, the next one gets it after the time that the holder is predicted to need, 2 ms at least
+// and 50 at most. So an overrun stops nobody, and is billed. A protected vGPU that comes to want the GPU takes the token from one
+// that is not protected, as far as the policy allows, and does not wait until that one is idle. If nobody is eligible Decide()
+// says when to ask again.
 //
-// Who is busy without a pause and wants the token may wait for itself: what ends the wait of one of its streams stands behind the
-// work that waits for the token, and each moment is billed meanwhile. So it gets a short token from time to time, whatever its
-// bill and its limit, so rarely that what it lets in so is a fifth of the time at most.
+// A vGPU that is always busy and wants the token may wait for itself: one of its streams may wait for work that itself waits for
+// the token. The vGPU is billed meanwhile, and would never be next. So it gets a short token from time to time, whatever its bill
+// and its limit. These tokens are rare: the work that they let in takes a fifth of the time at most.
 //
-// Sets of tokens (token_sets.h): a vGPU that is next for a session that works on other GPUs as well (SetTogether) gets no token
-// yet. The GPU is offered to it, and its token comes with Grant(), when the other GPUs have come. Nobody has the GPU meanwhile,
-// for kAssembleNs at most until it is used. Then one that wants it has it alone, and for one that does not the next one has its
-// turn. What the GPU idles so while others wait is charged to whom it was held for, and not billed.
+// Sets of tokens (token_sets.h). If the next vGPU has a session that also works on other GPUs (SetTogether), it gets no token
+// yet. It is offered the GPU, and gets its token by Grant() when the other GPUs are ready. Until it uses that token the GPU is
+// held for it, for kAssembleNs at most. After that the vGPU gets a token of this GPU alone if it wants one; otherwise the next
+// vGPU has its turn. Idle time while others wait is charged to the vGPU that the GPU was held for, and is not billed.
 //
-// Equal calls give equal answers, bit for bit: there is no clock, no chance and no address in it. Times are int64 nanoseconds of
-// one clock of the caller's, at least 0; a report may be a little older than what was decided since (token_ledger.h), and none is
-// newer than the next Decide(). A decision takes O(vGPUs). One thread.
+// Equal calls give equal answers, bit for bit: no answer depends on a clock, on chance or on an address. Times are nanoseconds of
+// one clock of the caller's, from 0. A report may be a little older than the last Decide() (token_ledger.h), but never newer than
+// the next one. A decision takes O(vGPUs). One thread.
 #pragma once
 
 #include <cstdint>
@@ -51,86 +52,89 @@ using SessionId = uint32_t;
 
 class GpuTime {
  public:
-  static constexpr int64_t kRestNs = kSecondNs;  // after that long without work a vGPU rests
+  static constexpr int64_t kRestNs = kSecondNs;  // a vGPU without work for that long rests
   static constexpr int64_t kGraceMinNs = 2 * kMillisecondNs;
   static constexpr int64_t kGraceMaxNs = 50 * kMillisecondNs;
-  // After how long without a token, and after how many times what it has queued, one that may wait for itself gets a token, and
-  // of what length: a sleeping worker takes that long on a busy machine.
+  // A vGPU that may wait for itself gets a token of kStuckTokenNs after kStuckNs + kStuckQueuedFactor x its queued time. On a
+  // busy machine a sleeping worker takes as long as that token to wake up.
   static constexpr int64_t kStuckNs = 100 * kMillisecondNs;
   static constexpr int64_t kStuckQueuedFactor = 4;
   static constexpr int64_t kStuckTokenNs = 2 * kMillisecondNs;
-  // More is not believed to be queued: no longer than a debt lasts. Who says more than is true gets less, and later.
+  // A longer queue is not believed. It is as long as a debt lasts. A worker that exaggerates gets less, and later.
   static constexpr int64_t kQueuedMaxNs = 10 * kSecondNs;
   static constexpr int64_t kAheadMaxNs =
-      kMillisecondNs / 4;  // how long before its end a token is renewed, or the next one is told
+      kMillisecondNs / 4;  // how long before a token's end it is renewed, or the next vGPU is told
   static constexpr int64_t kAssembleNs = 2 * kMillisecondNs;  // how long a GPU idles at most for a set of tokens
   static constexpr int64_t kBeginNs = kMillisecondNs / 2;     // of that, from the grant until it is used
 
   GpuTime(const AdmissionRules& rules, std::unique_ptr<Policy> policy);
 
-  // vGPUs. Errors are those of AdmitVgpu(); nothing has changed then.
+  // vGPUs. Errors are those of AdmitVgpu(), and change nothing.
   Result<VgpuId> AddVgpu(const VgpuSpec& spec, int64_t now_ns);
   Status ChangeSpec(VgpuId vgpu, const VgpuSpec& spec);
-  // It has no sessions.
+  // The vGPU has no sessions.
   void RemoveVgpu(VgpuId vgpu);
 
-  // Sessions. One that leaves wants nothing and is not busy any more.
+  // Sessions. A session that has left wants nothing and is not busy.
   SessionId SessionCame(VgpuId vgpu, int64_t now_ns);
   void SessionLeft(SessionId session, int64_t now_ns);
 
-  // What a session's worker reports. What is reported twice counts once; an end before its beginning is at it.
-  // Gated work waits; or has passed, or will not come any more. A worker says that it is busy before it says that it wants
+  // What a session's worker reports. Repeated reports count once. An end that is older than its beginning counts as at the
+  // beginning.
+  //
+  // `wants`: gated work waits; false: it has passed, or will not come. A worker says that it is busy before it says that it wants
   // nothing.
   void SetWants(SessionId session, bool wants, int64_t at_ns);
-  // Work runs or is queued in the driver. A span that is told afterwards is both, one after the other.
+  // Work runs or is queued in the driver. A span that is already over is reported as both calls, one after the other.
   void BusyBegan(SessionId session, int64_t at_ns);
   void BusyEnded(SessionId session, int64_t at_ns);
-  // How long what is queued in the driver was believed to take, at that time. It is believed to become less as time passes.
+  // At `at_ns` the driver's queue was believed to last for `estimate_ns`. The estimate shrinks as time passes.
   void SetQueued(SessionId session, int64_t estimate_ns, int64_t at_ns);
-  // Free or armed: it has executed something since the last look.
+  // In free and armed mode: the session has executed something since its last report.
   void Worked(SessionId session, int64_t at_ns);
 
-  // Sets of tokens. The session's tokens on this GPU and on others are to be given together, from now on or no longer.
+  // Sets of tokens. Whether the session's tokens on this GPU and on others are given together.
   void SetTogether(SessionId session, bool together);
-  // The session waits for another GPU's token: it is behind here, too, while others have this one, though it does not want it.
+  // Whether the session waits for another GPU's token. Meanwhile it falls behind here too while others have this GPU, although it
+  // does not want it.
   void SetWaitsElsewhere(SessionId session, bool waits);
-  // The vGPU, of such a session, is next at `at_ns`, where its policy lets it be by then: tokens that others get until then end
-  // by then. Of two, the later call counts.
+  // The vGPU of such a session is next at `at_ns`, if the policy lets it. Tokens that others get before then end by then. The
+  // last call counts.
   void Appoint(VgpuId vgpu, int64_t at_ns);
-  // As of the next Decide(), what is offered to the vGPU, or what it has, is a token until `until_ns`, which its limit may cut;
-  // 0: it is offered and appointed no longer. Void while another one has a token.
+  // From the next Decide() on the vGPU's offer, or its token, is a token until `until_ns`. Its limit may cut that. 0: withdraws
+  // offer and appointment. Has no effect while another vGPU has a token.
   void Grant(VgpuId vgpu, int64_t until_ns);
 
   struct Decision {
-    std::span<const VgpuId> changed;  // whose gate() is another one now; valid until the next call
-    int64_t ask_again_ns = kNever;    // Decide() at that time, if nothing is reported before; later than now
+    std::span<const VgpuId> changed;  // those whose gate() has changed; valid until the next call
+    int64_t ask_again_ns = kNever;    // when to call Decide() if nothing is reported before; later than now
   };
   // Time does not go back.
   Decision Decide(int64_t now_ns);
 
-  // What the workers of `vgpu` are to be told.
+  // What the workers of `vgpu` are told.
   const GateState& gate(VgpuId vgpu) const { return state(vgpu).gate; }
   GpuMode mode() const { return mode_; }
   std::optional<VgpuId> holder() const { return holder_; }
-  // How long the session has run in one piece without a token, or beyond it, while another vGPU wanted or ran something. As of
-  // the last Decide().
+  // How long the session has now run without a token, or beyond its token, while another vGPU wanted or ran something. As of the
+  // last Decide().
   int64_t OverranNs(SessionId session) const { return sessions_[session].overran_ns; }
-  // When the token is expected to become another's, who waits for it; kNever: nobody is next. As of the last Decide().
+  // When the token is expected to go to the vGPU that waits for it; kNever: nobody is next. As of the last Decide().
   int64_t HandOverNs() const;
-  // Who is next, for a token with its set: Grant() is expected. As of the last Decide().
+  // The vGPU that is next for a token of a set, and waits for Grant(). As of the last Decide().
   struct Offer {
     VgpuId vgpu = 0;
-    int64_t begin_ns = 0;       // when the token that another one, or it itself, has is over
+    int64_t begin_ns = 0;       // when the present token is over, its own or another's
     int64_t length_ns = 0;      // of the token
-    int64_t until_ns = kNever;  // the GPU is idle, and held for it until then; kNever: it is not
+    int64_t until_ns = kNever;  // the idle GPU is held for it until then; kNever: it is not held
   };
   const std::optional<Offer>& offer() const { return offer_; }
-  // When the vGPU could have a token with its set: now when it has one, or nobody does; kNever: it has to wait for its turn. By
-  // what is known since the last Decide().
+  // When the vGPU could have a token with its set: now, if it or nobody has the token; kNever: it has to wait for its turn. As of
+  // the last Decide().
   int64_t JoinAtNs(VgpuId vgpu, int64_t now_ns) const;
   // How long that token could be.
   int64_t TokenLengthNs(VgpuId vgpu) const;
-  // Whether the session has work that a token is missing for, as of the last Decide().
+  // Whether the session has work that waits for a token, as of the last Decide().
   bool Waits(SessionId session) const;
   bool together(SessionId session) const { return sessions_[session].together; }
   bool waits_elsewhere(SessionId session) const { return sessions_[session].waits_elsewhere; }
@@ -138,11 +142,11 @@ class GpuTime {
   const Policy& policy() const { return *policy_; }
   // Figures as of the last Decide(): UsedNs(), BilledNs(), GpuBusyNs().
   const TokenLedger& ledger() const { return ledger_; }
-  // Of all changes of the holder so far.
+  // All hand-overs so far.
   const HandOverTimes& hand_overs() const { return hand_overs_; }
   // Waits, grants, sessions, overrun.
   const VgpuState& state(VgpuId vgpu) const;
-  // Those that are there, in the order in which they came.
+  // All vGPUs, in the order in which they came.
   std::span<const VgpuId> vgpus() const { return order_; }
 
  private:
@@ -154,7 +158,7 @@ class GpuTime {
     bool together = false;
     bool waits_elsewhere = false;
     int64_t busy_since_ns = 0;
-    int64_t overran_ns = 0;       // of the span that goes on
+    int64_t overran_ns = 0;       // of its present span
     int64_t queued_until_ns = 0;  // when what is queued is believed to have run
   };
 
@@ -217,7 +221,7 @@ class GpuTime {
   int64_t token_length_ns_ = 0;
   int64_t grace_end_ns_ = 0;  // 0: not decided
 
-  // For who counts: who had the last token, and when that was over.
+  // For the histogram of hand-overs: who had the last token, and when that was over.
   std::optional<VgpuId> last_holder_;
   int64_t last_end_ns_ = 0;
   HandOverTimes hand_overs_;
@@ -234,11 +238,11 @@ class GpuTime {
   std::optional<Offer> offer_;
   std::optional<Appointment> appointment_;
   std::optional<Granted> granted_;
-  int64_t held_since_ns_ = -1;    // nobody has a token since then, for a set; -1: not
-  int64_t held_gpu_busy_ns_ = 0;  // ledger_.GpuBusyNs(), when that was last charged
-  int64_t begin_by_ns_ = 0;       // the holder has not begun to use a set's token, and keeps it until then; 0: it has
-  int64_t begin_busy_ns_ = 0;     // its ledger_.BusyNs() when it got that
-  uint32_t together_ = 0;         // sessions
+  int64_t held_since_ns_ = -1;    // the GPU is held for a set since then; -1: it is not
+  int64_t held_gpu_busy_ns_ = 0;  // ledger_.GpuBusyNs() when held time was last charged
+  int64_t begin_by_ns_ = 0;       // the holder must begin to use its set's token by then; 0: it has begun
+  int64_t begin_busy_ns_ = 0;     // its ledger_.BusyNs() when it got that token
+  uint32_t together_ = 0;         // sessions that get their tokens together
 
   // As of the last Decide().
   std::vector<VgpuView> views_;     // of order_

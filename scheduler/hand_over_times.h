@@ -1,5 +1,5 @@
-// How long changes of a GPU's holder took, as a histogram: from the end of one vGPU's token, or from when the next one came to
-// want the GPU if that was later, until the next one's token. A plain value.
+// A histogram of how long a GPU's hand-overs took: from the end of one vGPU's token until the next vGPU's token. If the next one
+// came to want the GPU only later, its time counts from then. A plain value.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 namespace tessera {
 
 struct HandOverTimes {
-  // The upper ends of the buckets, all but the last, which has none.
+  // The upper ends of the buckets. The last bucket has none.
   static constexpr std::array<int64_t, 11> kUpToNs = {50'000,    100'000,    250'000,    500'000,    1'000'000,  2'500'000,
                                                       5'000'000, 10'000'000, 25'000'000, 50'000'000, 100'000'000};
 

@@ -12,8 +12,8 @@ struct ShareBounds {
 };
 
 // shares[i] = clamp(level, floor, cap) with the one level at which they add up to `total`: everybody has its floor, and the rest
-// goes to whoever has least (max-min fair). All floors where those are more than `total`, all caps where those are less. The
-// level is returned.
+// goes to whoever has least (max-min fair). If the floors add up to more than `total`, everybody has its floor. If the caps add
+// up to less, everybody has its cap. Returns the level.
 double FillShares(std::span<const ShareBounds> bounds, double total, std::span<double> shares);
 
 }  // namespace tessera

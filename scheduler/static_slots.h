@@ -1,7 +1,8 @@
-// Fixed parts of a period of 100 ms: what workers go by when nobody tells them whose turn it is, and what the policy `fixed` is.
+// Fixed slots in a period of 100 ms. Workers keep to them while no broker tells them whose turn it is. The policy `fixed` is made
+// of them.
 //
-// Each vGPU has its request (those with request 0 have kShareWithoutRequest between them), and what is left is divided equally,
-// up to each one's limit. Periods are counted from time 0 of the caller's clock, which all that go by the same slots share. Pure;
+// Each vGPU has its request. All with request 0 have kShareWithoutRequest between them. The rest is divided equally, up to each
+// one's limit. Periods begin at time 0 of the caller's clock. Everybody who keeps to the same slots uses the same clock. Pure;
 // any thread.
 #pragma once
 
@@ -20,7 +21,7 @@ struct StaticSlot {
   int64_t begin_ns = 0;
   int64_t length_ns = 0;
 
-  // The end of the slot that holds `now_ns`; `now_ns` itself outside of it.
+  // The end of the slot, if `now_ns` is in it; else `now_ns`.
   int64_t OpenUntilNs(int64_t now_ns) const;
   // When it begins next, after `now_ns`.
   int64_t NextBeginNs(int64_t now_ns) const;

@@ -1,13 +1,12 @@
 // Who used how much of one GPU's time: the bill, and the sliding windows over it.
 //
-// A vGPU is billed for the time in which any of its sessions is busy, and for nothing else: what a token was not used for costs
-// nothing, what was run beyond its end does. Where n vGPUs are busy at once each is billed 1/n from its turn on (busy_tally.h;
-// rounded down to a nanosecond for each piece of time between two events). A debt needs no account of its own: it lasts until the
-// span that made it leaves the 10 s window.
+// A vGPU is billed for the time in which any of its sessions is busy, and for nothing else. The unused part of a token costs
+// nothing; work beyond a token's end is billed. Where n vGPUs are busy at once each is billed 1/n (busy_tally.h). A debt needs no
+// account of its own: it lasts until the span that made it leaves the 10 s window.
 //
-// Events may come late and in any order: they are sorted, and the last kSettleNs before `now` can still change. What comes later
-// than that counts from there. The length of an open token is known too, so that who is next can be decided as if it were used
-// up.
+// Events may come late and in any order. They are sorted, and the last kSettleNs before `now` can still change. An event older
+// than that counts as if it had happened just then. The ledger also knows the rest of an open token, so that the next vGPU can be
+// chosen as if that were used up.
 //
 // O(1) amortised for an event in order of time; Advance() is O(vGPUs + events of the last kSettleNs). Memory: usage_history.h,
 // and those events. Times are nanoseconds of the caller's one clock. One thread.
@@ -31,11 +30,10 @@ class TokenLedger {
 
   // Begins an account; `vgpu` has none. A number may be used again once Close() was called.
   void Open(VgpuId vgpu);
-  // Ends it: nothing of it is left, and it is busy no more. What others were billed stays.
+  // Ends the account and forgets it. The vGPU is busy no more. The bills of others stay.
   void Close(VgpuId vgpu);
 
-  // One session of the vGPU begins or stops to be busy. Each end has had its beginning. What lies in the future counts from now
-  // on.
+  // One session of the vGPU begins or stops to be busy. Each end follows its beginning. A time in the future counts as now.
   void BusyBegan(VgpuId vgpu, int64_t at_ns);
   void BusyEnded(VgpuId vgpu, int64_t at_ns);
 
@@ -71,8 +69,8 @@ class TokenLedger {
   std::deque<BusyEvent> events_;   // not settled, in order of time
   BusyTally settled_;              // as of now less kSettleNs: nothing changes it any more
   BusyTally latest_;               // as of now, by what is known
-  size_t followed_ = 0;            // of events_, those that latest_ has
-  bool follows_ = true;            // it has them in their order
+  size_t followed_ = 0;            // how many of events_ are in latest_
+  bool follows_ = true;            // latest_ has them in order of time
   int64_t followed_since_ns_ = 0;
   int64_t now_ns_ = 0;
 };

@@ -1,23 +1,22 @@
-// Tokens of several GPUs together: what joins the GpuTimes of one server for sessions that work on more than one of its GPUs.
+// Gives a session that works on several GPUs of one server their tokens together. It joins the GpuTimes of these GPUs.
 //
 //   sets.Set(session, {{0, vgpu_of_0}, {1, vgpu_of_1}});       // the parts in which it works; GpuTime::SetTogether() on each
 //   sets.Assemble(times, now_ns, [&](const SetOrder& order) { ... });   // after each batch of decisions
 //
-// A session's work has one order. While it waits for one GPU's token its work on another one stands still, and the token there is
-// of no use; kernels that wait for one another on two GPUs use up both. So when a GPU's policy finds that such a session's vGPU
-// is next, its vGPUs on the other GPUs are appointed for the time at which the last of these GPUs is free for it. Until then
-// others use them. Then all are granted at once, with the same end. While the session waits for one of them it falls behind on
-// all.
+// A session's work has one order. While it waits for one GPU's token its work on the other GPUs stands still, and its tokens
+// there are of no use. Kernels that wait for one another on two GPUs even use up both tokens. So when a GPU's policy finds that
+// such a session's vGPU is next, all its vGPUs are appointed for the time at which the last of the GPUs is free for them. Until
+// then others use these GPUs. Then all tokens are granted at once, with the same end. While the session waits for one of them it
+// falls behind on all.
 //
-// Whose turn it is on the one GPU does not make it anybody's on another: a vGPU that is too far ahead of its share there
-// (Policy::MayPreempt), or at its limit, does not join. Then, and where the others come too late, each GPU gives the token by
-// itself, as without sets, to a session that has work for it. An attempt that left a GPU idle for nothing is not repeated for
-// kRetryMinNs, and twice as long each time that the next one does so, too. Of two sets that want the same GPUs the one that was
-// appointed first goes first. So nobody waits for anybody for ever: no GPU is held for longer than GpuTime::kAssembleNs, whatever
-// the others do.
+// A vGPU does not join if it is at its limit, or too far ahead of its share on its GPU (Policy::MayJoin). In that case, or when a
+// GPU is free too late, each GPU gives its token alone to a session that has work for it, as without sets. After an attempt that
+// left a GPU idle for nothing the next one waits for kRetryMinNs. The wait doubles with each further failure. Where two sets want
+// the same GPUs the first that was appointed goes first. No GPU is held for longer than GpuTime::kAssembleNs, so sets cannot
+// block one another for ever.
 //
-// It owns no GpuTime. Equal calls give equal orders, and each order is an event of the GpuTime that it is told to: its record can
-// be replayed by itself. One thread.
+// It owns no GpuTime. Equal calls give equal orders. Each order is an event of one GpuTime, so the record of one GPU can be
+// replayed alone. One thread.
 #pragma once
 
 #include <cstdint>
@@ -31,20 +30,20 @@
 
 namespace tessera {
 
-// A call of GpuTime::SetWaitsElsewhere(); or of Appoint() or Grant(), and of Decide() behind it at the same time.
+// One call of GpuTime: SetWaitsElsewhere(), or Appoint() or Grant() with a Decide() right after it, at the same time.
 struct SetOrder {
   enum class Kind { kElsewhere, kAppoint, kGrant };
   Kind kind = Kind::kAppoint;
   size_t gpu = 0;
   uint32_t id = 0;    // the vGPU, or the session
-  int64_t at_ns = 0;  // of Appoint(); the end of a grant; 0 or 1
+  int64_t at_ns = 0;  // the time of Appoint(); the end of Grant(); 0 or 1 for SetWaitsElsewhere()
 };
 
 class TokenSets {
  public:
   static constexpr int64_t kRetryMinNs = 20 * kMillisecondNs;
   static constexpr int64_t kRetryMaxNs = 640 * kMillisecondNs;
-  // Nobody is appointed for a later time: by then all may be different.
+  // No appointment is made further ahead: too much may change by then.
   static constexpr int64_t kPlanMaxNs = 20 * kMillisecondNs;
 
   struct Part {
@@ -55,19 +54,21 @@ class TokenSets {
   };
   using Tell = std::function<void(const SetOrder&)>;
 
-  // The parts of a session, one of each of its GPUs; less than two: it has no set (any more). Before a part leaves its GPU.
+  // Sets the session's parts, one for each of its GPUs. Fewer than two parts mean that it has no set. Call it before a part
+  // leaves its GPU.
   void Set(uint64_t session, std::span<const Part> parts);
-  // `gpus`: all of the server, decided as of `now_ns` where there is news. `tell` carries an order out before it returns.
+  // Makes what orders are due. `gpus`: all GPUs of the server; Decide(now_ns) was called on each that had news. `tell` carries
+  // out each order before it returns.
   void Assemble(std::span<const GpuTime* const> gpus, int64_t now_ns, const Tell& tell);
 
  private:
   struct Members {
     std::vector<Part> parts;
     uint64_t failed = 0;   // VgpuState::sets_failed of all its parts
-    bool is_new = true;    // what failed before is another's
+    bool is_new = true;    // its failures so far are those of another set
     bool granted = false;  // and nothing has failed since
     int64_t retry_ns = kRetryMinNs;
-    int64_t retry_at_ns = 0;  // each GPU by itself until then
+    int64_t retry_at_ns = 0;  // until then each GPU gives its token alone
   };
   struct Round {
     std::span<const GpuTime* const> gpus;

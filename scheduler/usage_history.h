@@ -1,9 +1,9 @@
 // How much GPU time one vGPU used over the last second and over the last ten, from the spans in which it was busy.
 //
-// Exact as long as no two spans have been joined. Spans that touch are joined without a loss. Others are joined when together
-// they are shorter than a grain (1 ms within the last second, 10 ms before): a joined span counts as evenly used, so that a
-// window's figure is off by a quarter of the grain at most. So there are 2 x 1,000 spans of the last second and 2 x 900 of the
-// nine before, 24 bytes each: 92 KiB at most, however short they are. O(1) amortised. One thread.
+// Spans that touch are joined, which loses nothing. Two others are joined when together they are shorter than a grain: 1 ms
+// within the last second, 10 ms before. A joined span counts as evenly used, so a window's figure is off by a quarter of the
+// grain at most. So there are at most 2 x 1,000 spans of the last second and 2 x 900 of the nine before, of 24 bytes each: 92
+// KiB, however short they are. O(1) amortised. One thread.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ inline constexpr int64_t kSecondNs = 1'000 * kMillisecondNs;
 enum class Window { kOneSecond, kTenSeconds };
 constexpr int64_t LengthNs(Window window) { return window == Window::kOneSecond ? kSecondNs : 10 * kSecondNs; }
 
-// GPU time used between two moments; less than their distance when others were busy as well.
+// GPU time used between two moments. It is less than their distance when others were busy as well.
 struct UsedSpan {
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
@@ -45,9 +45,9 @@ class SpanQueue {
 
 class UsageHistory {
  public:
-  // `used_ns` of [begin_ns, end_ns), which begins where the span before has ended or later.
+  // `used_ns` of [begin_ns, end_ns) were used. Spans come in order of time and do not overlap.
   void Add(int64_t begin_ns, int64_t end_ns, int64_t used_ns);
-  // What has left the windows as of now is forgotten. Time does not go back.
+  // Forgets what has left the windows by `now_ns`. Time does not go back.
   void Advance(int64_t now_ns);
   // As of the last Advance().
   int64_t UsedNs(Window window) const;

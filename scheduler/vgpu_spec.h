@@ -29,10 +29,10 @@ struct VgpuSpec {
   double limit = 1;    // share that it never exceeds, `request` to 1, more than 0
   Priority priority = Priority::kNormal;
   Overrun overrun = Overrun::kBill;
-  uint64_t memory_bytes = 0;  // that its sessions may hold together; 0: no limit. No policy looks at it
-  uint32_t max_sessions = 0;  // that are in it at a time; 0: no limit. Who is there stays when it is lowered
-  uint32_t processes = 1;     // whose contexts have room beside memory_bytes, 1 to kVgpuProcessesMax
-  uint32_t sm_percent = 0;    // of the GPU's SMs, 1 to 100; 0: not said. It is kept for tiles, and nothing looks at it yet
+  uint64_t memory_bytes = 0;  // for all its sessions together; 0: no limit. No policy looks at it
+  uint32_t max_sessions = 0;  // at a time; 0: no limit. Lowering it ends no session
+  uint32_t processes = 1;     // processes whose contexts have room beside memory_bytes, 1 to kVgpuProcessesMax
+  uint32_t sm_percent = 0;    // of the GPU's SMs, 1 to 100; 0: not said. Kept for tiles; nothing looks at it yet
 
   friend bool operator==(const VgpuSpec&, const VgpuSpec&) = default;
 };

@@ -10,13 +10,14 @@
 
 namespace tessera {
 
-// Free: nobody shares the GPU, and nothing is asked for or counted. Armed: others have sessions, which rest. Metered: tokens.
+// Free: nobody shares the GPU; there are no tokens and no bills. Armed: others have sessions, but these rest. Metered: tokens are
+// given.
 enum class GpuMode { kFree, kArmed, kMetered };
 
 // "free", "armed", "metered".
 std::string_view GpuModeName(GpuMode mode);
 
-// What the workers of a vGPU are to be told.
+// What a vGPU's workers are told.
 struct GateState {
   GpuMode mode = GpuMode::kFree;
   int64_t open_until_ns = kNever;  // work may be started before that; 0: a token was taken back, or there was none
@@ -31,11 +32,11 @@ struct VgpuState {
   bool wants() const { return wanting > 0; }
   bool busy() const { return working > 0; }
   bool active() const { return wants() || busy(); }
-  // After `wanting` or `working` has changed. `was_active`: before. `billed_ns`: TokenLedger::BilledNs.
+  // Call it after `wanting` or `working` has changed. `was_active`: active() before that. `billed_ns`: TokenLedger::BilledNs().
   void Changed(bool was_active, int64_t at_ns, int64_t billed_ns);
-  // The driver has done all its work at `at_ns`, and its token was, or is, until `token_end_ns`.
+  // The driver finished all its work at `at_ns`. `token_end_ns`: the end of its current or last token.
   void WorkedUntil(int64_t at_ns, int64_t token_end_ns);
-  // Its token is over: by itself, or taken back.
+  // Its token has ended, or was taken back.
   void TokenEnded(int64_t at_ns, int64_t billed_ns);
 
   VgpuSpec spec;
@@ -48,12 +49,12 @@ struct VgpuState {
   int64_t waiting_since_ns = 0;
   int64_t waited_ns = 0;          // in all
   uint64_t grants = 0;            // tokens, in all
-  int64_t idled_ns = 0;           // what the GPU idled in its tokens while others waited
-  int64_t busy_since_ns = 0;      // of one that is busy
-  int64_t overran_since_ns = -1;  // the end of a token beyond which it is busy; -1: it is not
-  uint64_t sets_failed = 0;       // it had the GPU for a set of tokens, and did not use it
-  int64_t overran_ns = 0;         // how far its work went beyond its tokens lately
-  bool arrived = false;           // it has come from rest, and had no token since
+  int64_t idled_ns = 0;           // how long the GPU was idle in its tokens while others waited
+  int64_t busy_since_ns = 0;      // if it is busy
+  int64_t overran_since_ns = -1;  // the end of the token that it has overrun; -1: none
+  uint64_t sets_failed = 0;       // how often the GPU was held for its set of tokens and it did not use it
+  int64_t overran_ns = 0;         // how far its work lately went beyond its tokens
+  bool arrived = false;           // it has come from rest and had no token since then
 
   BurstEstimate burst;
   LimitBucket bucket;

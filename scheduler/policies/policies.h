@@ -18,7 +18,7 @@ Result<std::unique_ptr<Policy>> MakePolicy(std::string_view name);
 // "equal", "fair", "fixed", "priority".
 std::vector<std::string_view> PolicyNames();
 
-// The classes of vGPUs that this policy tells apart: of one of the others it makes what kNormal is.
+// The priorities that this policy tells apart. It treats each of the others as kNormal.
 std::vector<Priority> PrioritiesOf(std::string_view policy);
 
 }  // namespace tessera

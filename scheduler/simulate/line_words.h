@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-// The words of one line, one after another. After the first that is missing or of another form it has failed for good.
+// Reads the words of one line, one after another. It has failed for good after the first word that is missing or malformed.
 class LineWords {
  public:
   explicit LineWords(std::string_view line) : rest_(line) {}
@@ -29,7 +29,7 @@ class LineWords {
     if (error != std::errc() || end != word.data() + word.size()) failed_ = true;
     return value;
   }
-  // Nothing has failed, and nothing is left.
+  // Whether nothing has failed and nothing is left.
   bool Done() const { return !failed_ && rest_.find_first_not_of(' ') == std::string_view::npos; }
   bool AtEnd() const { return rest_.find_first_not_of(' ') == std::string_view::npos; }
   void Fail() { failed_ = true; }
@@ -39,7 +39,8 @@ class LineWords {
   bool failed_ = false;
 };
 
-// Takes the next line off `text`, without its end; false when there is none. A last line without an end is none: it was cut off.
+// Takes the next line off `text`, without its end. False when there is none; a last line without an end was cut off and does not
+// count.
 inline bool TakeLine(std::string_view* text, std::string_view* line) {
   const size_t end = text->find('\n');
   if (end == std::string_view::npos) return false;

@@ -1,11 +1,11 @@
-// What the programs of a simulated GPU do, one vGPU a line:
+// Says what the programs of a simulated GPU do, one vGPU a line:
 //
 //   tessera-load 1
 //   train request=0.7 kernel=200us
 //   infer request=0.3 priority=protected kernel=500us burst=4ms rest=50ms chance=1
 //
-// The first line names the format and its version; # begins a comment; what a line leaves out is as in Load. Times are numbers
-// with ns, us, ms or s behind them. Any thread.
+// The first line names the format and its version; # begins a comment. A field that a line leaves out has its default of Load. A
+// time is a number followed by ns, us, ms or s. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ struct Load {
   int64_t burst_ns = 0;           // burst=: how much work comes at once; 0: it never ends
   int64_t rest_ns = 0;            // rest=: between the end of a burst and the next
   bool chance = false;            // chance=1: kernel, burst and rest are means of exponential distributions
-  std::vector<Script> scripts{};  // not empty: one for each session, instead of sessions, begin, end, burst, rest
+  std::vector<Script> scripts{};  // one for each session, instead of sessions, begin, end, burst and rest; empty: not used
 };
 
 // The words of a line, for people.

@@ -8,8 +8,8 @@
 
 namespace tessera {
 
-// How much each session ran between two rests, and how long it rested, from time 0 on. What was one span in the trace becomes
-// kernels of 200 µs, since a trace does not tell kernels.
+// How much each session ran between two rests, and how long it rested, from time 0 on. One span of the trace becomes kernels of
+// 200 µs, since a trace has no kernels.
 std::vector<Load> LoadsOf(const Trace& trace);
 
 }  // namespace tessera

@@ -1,7 +1,7 @@
-// What a timeline comes to: shares, errors, waits. Pure; any thread.
+// Sums up a timeline: shares, errors, waits. Pure; any thread.
 //
-// Shares are of the time between a timeline's begin and end. Who ran beside n - 1 others got 1/n of that time. Windows of 1 s and
-// 10 s begin every 10 ms; only those count in which a vGPU wanted the GPU all the time (but for 1 %).
+// Shares are of the time between a timeline's begin and end. A vGPU that ran beside n - 1 others got 1/n of that time. Windows of
+// 1 s and 10 s begin every 10 ms. A window counts if the vGPU wanted the GPU for 99 % of it.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,7 @@ struct Report {
   double idle_while_wanted = 0;  // nobody ran, and somebody wanted to
   std::optional<double> jain;    // of shares / ideal shares, of those that always wanted; none for fewer than two
   uint64_t decisions = 0;
-  WaitReport hand_overs;  // from the end of one vGPU's work to the begin of another's that waited; 0: it began before the end
+  WaitReport hand_overs;  // from the end of one vGPU's work until the next, waiting one's begins; 0: it began before the end
   std::vector<VgpuReport> vgpus;
 };
 

@@ -1,5 +1,4 @@
-// A timeline cut into steps of 10 ms: what each vGPU got in each, what it wanted, and what would have been ideal. Pure; any
-// thread.
+// Cuts a timeline into steps of 10 ms: what each vGPU got, what it wanted, and what would have been ideal. Pure; any thread.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,8 @@
-// A worker of a simulated GPU and the program behind it: launches kernels while its gate is open, and says what a worker says.
+// A worker of a simulated GPU and the program behind it. It launches kernels while its gate is open, and reports what a worker
+// reports.
 //
-// A kernel is launched while the gate is open and what is queued lasts no longer than the rest of the token, and no longer than
-// 50 ms. Kernels of one worker run one after another; how fast is the GPU's to say. Times are virtual nanoseconds. One thread.
+// It launches a kernel while the gate is open and its queue is no longer than the rest of the token or 50 ms. Kernels of one
+// worker run one after another; Simulate() decides how fast. Times are virtual nanoseconds. One thread.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +18,17 @@ class SimulatedWorker {
  public:
   static constexpr int64_t kQueuedNsMax = 50 * kMillisecondNs;
 
-  // `script`: the one of `load` that it follows; null: none. Both outlive this.
+  // `script`: which script of `load` it follows; null: none. Both outlive this object.
   SimulatedWorker(const Load& load, const Load::Script* script, uint64_t seed);
 
-  // The program does what it does by itself: its next burst begins. Then as many launches as the gate lets through.
+  // Begins the program's next burst if it is due, then launches as much as the gate lets through.
   void Act(int64_t now_ns, const GateState& gate);
-  // When Act() would do something, if the gate stays as it is.
+  // When Act() will next do something, if the gate stays as it is.
   int64_t ActsAtNs(int64_t now_ns, const GateState& gate) const;
-  // Its kernels got `progress_ns` of work done. Returns true when one has ended.
+  // Its kernels did `progress_ns` of work. Returns true when one has ended.
   bool Run(int64_t progress_ns);
 
-  // The work that is left of the kernel that runs; 0: none runs.
+  // How much work the running kernel has left; 0: none runs.
   int64_t KernelLeftNs() const { return queue_.empty() ? 0 : queue_.front(); }
   int64_t queued_ns() const { return queued_ns_; }
   bool wants() const { return work_left_ns_ > 0 && blocked_; }

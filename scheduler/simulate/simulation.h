@@ -1,9 +1,9 @@
-// A GPU, its workers and a broker in virtual time: what tokens come to for given loads.
+// Simulates a GPU, its workers and a broker in virtual time, for given loads.
 //
-// The GPU gives all workers that have kernels an equal part of itself, as a driver that slices does. The broker hears of a worker
-// after report_ns, and a worker that sleeps at its gate is up wake_ns after it was opened (spin_ns if it was told that it is
-// next). In free and armed mode the broker looks every millisecond who has worked. Equal calls give equal runs, bit for bit. One
-// thread.
+// The GPU divides itself equally among the workers that have kernels, as a driver with time slices does. A worker's report
+// reaches the broker after report_ns. A worker that sleeps at its gate runs wake_ns after the gate opens, or spin_ns if it was
+// told that it is next. In free and armed mode the broker looks every millisecond who has worked. Equal calls give equal runs,
+// bit for bit. One thread.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace tessera {
 
-// From `at_ns` on the vGPU of loads[load] has this spec.
+// The vGPU of loads[load] has this spec from `at_ns` on.
 struct SpecChange {
   int64_t at_ns = 0;
   size_t load = 0;
@@ -36,9 +36,9 @@ struct SimulationOptions {
   std::vector<SpecChange> changes{};  // in order of time
 };
 
-// Tells `sink` what happens (trace.h), in the order in which the broker hears of it. kNotFound: there is no such policy; or
-// AdmitVgpu()'s reasons, at the beginning or at a change.
-// All vGPUs are there from the beginning, sessions come and leave.
+// Tells `sink` what happens (trace.h), in the order in which the broker hears of it. All vGPUs are there from the beginning;
+// sessions come and leave. kNotFound: there is no such policy. AdmitVgpu()'s errors: a vGPU does not fit, at the beginning or
+// after a change.
 Status Simulate(const SimulationOptions& options, const std::vector<Load>& loads, const TracedGpuTime::Sink& sink);
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// Who ran, held the token and waited, when: what a trace comes to, as pictures and reports want it. One thread.
+// When each vGPU ran, held the token and waited, made from a trace for pictures and reports. One thread.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct TimelineLane {
   std::vector<Interval> ran{};      // any of its sessions was busy
   std::vector<Interval> tokens{};   // its gates were open in metered mode
   std::vector<Interval> wanted{};   // any of its sessions waited or was busy
-  std::vector<int64_t> waits_ns{};  // of each time that it came to want the token and did not have it: how long
+  std::vector<int64_t> waits_ns{};  // how long each wait for the token took
 };
 
 struct Timeline {
@@ -36,7 +36,7 @@ struct Timeline {
 class TimelineBuilder {
  public:
   void Add(const TraceEvent& event);
-  // What is open ends with the last event.
+  // Open intervals end with the last event.
   Timeline Finish();
 
  private:

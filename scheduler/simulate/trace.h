@@ -1,4 +1,4 @@
-// What happened to a GPU's time, as lines of text: what a broker was told, and what it answered.
+// The record of a GPU's scheduler as lines of text: what a broker was told, and what it answered.
 //
 //   tessera-trace 1
 //   policy fair
@@ -10,9 +10,9 @@
 //   5000 gate 0 metered 2005000 0
 //
 // The first line names the format and its version, the next two the policy and the rule of admission. Each further line is one
-// event: its time in nanoseconds, what it is, and its fields (kTraceForms). Times are as GpuTime was told: those of reports may
-// go back a little, those of decisions never. Lines that begin with # are comments. `gate` lines are answers: they follow their
-// `decide`, in the order of vGPUs. Numbers are written so that reading gives the same value, bit for bit. Any thread.
+// event: its time in nanoseconds, what it is, and its fields (kTraceForms). Times are those that GpuTime was told. A report's
+// time may go back a little, a decision's never does. Lines that begin with # are comments. `gate` lines are answers: they follow
+// their `decide`, in the order of vGPUs. Reading a number gives the value that was written, bit for bit. Any thread.
 #pragma once
 
 #include <cstddef>
@@ -77,7 +77,7 @@ inline constexpr std::string_view kTraceForms =
 std::string FormatTraceHead(std::string_view policy, bool request_zero);
 std::string FormatTraceEvent(const TraceEvent& event);
 
-// Checks forms and bounds of single lines; what they mean together is Replay()'s to check. kInvalidArgument: the sentence begins
+// Checks the form and the bounds of each line; Replay() checks what they mean together. kInvalidArgument: the sentence begins
 // with "line N:"; kVersionMismatch: a trace of another version.
 Result<Trace> ParseTrace(std::string_view text);
 

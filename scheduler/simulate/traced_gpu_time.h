@@ -1,4 +1,4 @@
-// A GpuTime that says what it is told and what it answers, event by event: what a broker's --record and a simulation write down.
+// A GpuTime that reports each event and each answer. A broker's --record and a simulation write these down.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-// The functions are GpuTime's, and do nothing else; `sink` hears of each afterwards, on the calling thread. One thread.
+// Each function calls GpuTime's function of that name, then tells `sink`, on the calling thread. One thread.
 class TracedGpuTime {
  public:
   using Sink = std::function<void(const TraceEvent&)>;
