@@ -1,13 +1,13 @@
-// How a server that another program started for itself leaves that program's sight.
+// How a server leaves the sight of the program that started it.
 #pragma once
 
 namespace tessera {
 
-// Goes on as a child of nobody, without stdin and stdout; the process that was started exits with 0, which tells whoever
-// started it that all is ready. Before the first thread. False, with errno, when it stays what it is.
+// Goes on in a child process, without stdin and stdout. The process that was started exits with 0, which tells its parent that
+// the server is ready. Call it before the first thread. False, with errno: nothing has changed.
 bool GoToBackground();
 
-// From now on nothing is written to stderr: whoever waits for the end of what the owner wrote does not have to wait for us.
+// From now on stderr is /dev/null, so that whoever reads the owner's stderr until its end does not wait for us.
 void LeaveStderr();
 
 }  // namespace tessera

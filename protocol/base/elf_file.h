@@ -1,5 +1,5 @@
-// What an ELF file says about itself and about the libraries it wants: for telling libraries apart, and for finding out which one
-// a program would load. Reads the file, runs nothing of it; a damaged file is an error, never a crash.
+// What an ELF file says about itself and about the libraries it needs. Used to tell libraries apart, and to find out which one a
+// program would load. Reads the file and runs nothing of it. A damaged file is an error, never a crash.
 #pragma once
 
 #include <cstddef>
@@ -19,9 +19,9 @@ struct ElfFile {
   };
 
   uint16_t machine = 0;      // EM_X86_64
-  bool has_loader = false;   // a program with an interpreter (PT_INTERP): the loader finds its libraries
-  std::string search_first;  // DT_RPATH: looked through before LD_LIBRARY_PATH; empty where there is a DT_RUNPATH
-  std::string search_last;   // DT_RUNPATH: after it. Both as in the file, $ORIGIN and all
+  bool has_loader = false;   // it has an interpreter (PT_INTERP): the loader finds its libraries
+  std::string search_first;  // DT_RPATH: searched before LD_LIBRARY_PATH; empty if there is a DT_RUNPATH
+  std::string search_last;   // DT_RUNPATH: searched after it. Both as in the file: $ORIGIN is not replaced
   std::vector<Note> notes;
 
   // kNotFound when it cannot be opened, kInvalidArgument when it is no 64-bit ELF file or a damaged one.

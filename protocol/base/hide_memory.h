@@ -1,12 +1,12 @@
-// What a process holds that is nobody else's business: keys, what sessions say.
+// Protects what a process holds in memory: keys, and the data of sessions.
 #pragma once
 
 #include "protocol/base/status.h"
 
 namespace tessera {
 
-// Others of the same user may neither trace this process nor read its memory, and it leaves no core file behind. Until it
-// executes a program: that one has to ask again.
+// From now on processes of the same user can neither trace this process nor read its memory, and it leaves no core file. This
+// ends with execve(2): the new program has to ask again.
 Status HideMemory();
 
 }  // namespace tessera

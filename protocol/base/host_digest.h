@@ -1,12 +1,12 @@
-// Which host this is, so that addresses that mean something on one host alone are not taken for another's.
+// Says which host this is, so that an address of one host is not taken for another's.
 #pragma once
 
 #include <string>
 
 namespace tessera {
 
-// 16 digits that are the same for all processes of this host until it starts anew, in containers too, and of no other host. Made
-// of the boot id (proc(5), random/boot_id); empty where there is none. Any thread.
+// 16 digits: the same for all processes of this host, in containers too, and different on every other host and after a restart.
+// Made of the boot id (proc(5), random/boot_id); empty if there is none. Any thread.
 std::string HostDigest();
 
 }  // namespace tessera

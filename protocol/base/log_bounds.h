@@ -1,4 +1,4 @@
-// What keeps the log short when something happens again and again. Pure code over the time it is told; one thread.
+// Keeps the log short when something happens again and again. Pure: the caller tells the time. One thread.
 #pragma once
 
 #include <cstddef>
@@ -10,20 +10,20 @@
 
 namespace tessera {
 
-// Lines that are said again soon are counted instead of written.
+// Counts lines that are repeated soon, instead of writing them.
 class LineRepeats {
  public:
-  // How long a line is counted until it is written again, with the count.
+  // How long a line is only counted. After that it is written again, with the count.
   static constexpr uint64_t kPauseNs = 10'000'000'000;
-  // Lines that are known, the last ones that were written.
+  // How many lines are remembered: the last ones that were written.
   static constexpr size_t kLinesMax = 8;
 
   struct Line {
     int level;
     std::string text;
   };
-  // What is to be written now that this line is said: it, with how often it was left out before, or nothing. Before it, how often
-  // the one was left out that is forgotten for it.
+  // The lines to write when this line is logged: the line itself with its count, or nothing. If an older line is forgotten for
+  // it, that line's count comes first.
   std::vector<Line> Take(int level, std::string_view text, uint64_t now_ns);
 
  private:
@@ -37,10 +37,10 @@ class LineRepeats {
   std::deque<Known> known_;  // in the order in which they were written
 };
 
-// What is said once a second at most, however different each time.
+// Allows one line a second, whatever it says.
 class OncePerSecond {
  public:
-  // Whether it may be said now; `left_out`: how often it might not since it was the last time.
+  // Whether a line may be written now. `left_out`: how many were refused since the last one.
   bool Take(uint64_t now_ns, uint64_t* left_out);
 
  private:

@@ -44,7 +44,7 @@ class SCOPED_CAPABILITY MutexLock {
   Mutex& mutex_;
 };
 
-// Waits with a Mutex held; wait() takes the Mutex itself, so the analysis sees it stay held.
+// Waits with a Mutex held. Give wait() the Mutex, not its lock: then the analysis sees that it stays held.
 using ConditionVariable = std::condition_variable_any;
 
 }  // namespace tessera

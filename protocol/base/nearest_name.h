@@ -6,8 +6,8 @@
 
 namespace tessera {
 
-// Of `names` the one that is made of `name` by the fewest characters that are put in, taken out or changed; of equally near ones
-// the first. Empty: there are no names. Of longer ones the first 64 bytes are looked at.
+// Which of `names` needs the fewest changes from `name`: characters put in, taken out or changed. Of equally near names the
+// first; empty: there are no names. Only the first 64 bytes of a name count.
 std::string_view NearestName(std::string_view name, const std::vector<std::string_view>& names);
 
 }  // namespace tessera

@@ -1,6 +1,5 @@
-// Text for people, of bytes that others have written. Whatever comes from another process or another host passes through here
-// before it is printed, logged or put into JSON: control messages do so where they are decoded (GetText), the log with every
-// line.
+// Makes text for people from bytes that others have written. Whatever comes from another process or host passes through here
+// before it is printed, logged or put into JSON. Control messages do this in GetText(), the log does it with every line.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +10,8 @@ namespace tessera {
 
 inline constexpr size_t kPrintedBytesMax = 200;
 
-// In a line, in UTF-8: what cannot be printed is a '?', what is longer than `bytes_max` is cut between two characters. That is
-// control characters (so no terminal does anything), what turns the direction of writing or breaks lines, and what is no UTF-8.
+// One line of UTF-8. A '?' stands for each control character, for what turns the direction of writing or breaks lines, and for
+// what is no UTF-8. A text longer than `bytes_max` is cut between two characters.
 std::string Printable(std::string_view text, size_t bytes_max = kPrintedBytesMax);
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// What a service says and does while it lacks descriptors or memory. One thread.
+// Pauses a service's work while it lacks descriptors or memory. One thread.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +9,20 @@
 
 namespace tessera {
 
-// Work that rests while the process lacks descriptors or memory for it: one line when that begins, one when it is over.
+// Writes one line to the log when the shortage begins and one when it is over.
 //
 //   if (!connection.ok()) return shortage_.Begin(connection.status(), MonotonicNs());
 class Shortage {
  public:
-  // How long it rests until it is tried again.
+  // How long the work pauses before it is tried again.
   static constexpr uint64_t kPauseNs = 100'000'000;
 
-  // `what` rests, "accepting clients"; `advice` is what to do about it.
+  // `what`: the work that pauses, "accepting clients". `advice`: what the user can do.
   Shortage(std::string what, std::string advice) : what_(std::move(what)), advice_(std::move(advice)) {}
   void Begin(const Status& why, uint64_t now_ns);
-  // It went well.
+  // The work was done.
   void End();
-  // When it is to be tried again, while it rests.
+  // When to try again, during a pause.
   uint64_t until_ns() const { return until_ns_; }
   bool rests(uint64_t now_ns) const { return now_ns < until_ns_; }
 

@@ -1,4 +1,4 @@
-// Files that a user has written or named, and that are read whole.
+// Reads whole files that a user has written or named.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace tessera {
 
 // The text of a file of at most `bytes_max`. kNotFound, kPermissionDenied, kInvalidArgument (longer, or no ordinary file).
 Result<std::string> ReadSmallFile(const std::string& path, size_t bytes_max);
-// The same in two steps. `path` is for sentences.
+// The same in two steps. `path` is for messages.
 Result<UniqueFd> OpenSmallFile(const std::string& path);
 Result<std::string> ReadSmallFile(const UniqueFd& file, const std::string& path, size_t bytes_max);
 

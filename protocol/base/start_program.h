@@ -11,10 +11,10 @@
 
 namespace tessera {
 
-// Runs the program at `path` with argv[0] `name` and `arguments`. `passed` become the child's descriptors kPassedFd,
-// kPassedFd + 1 ...; stdin is /dev/null, stdout and stderr are `log_fd`, everything else is closed; no signal is blocked or
-// ignored. It is in a session of its own, without a terminal. `environment`: "NAME=value"; nothing: ours. `log_fd` as a rule is a
-// pipe (child_logs.h); -1: stdout and stderr are ours.
+// Runs the program at `path` with argv[0] `name` and `arguments`, in a session of its own without a terminal. `passed` become the
+// child's descriptors kPassedFd, kPassedFd + 1 ... Its stdin is /dev/null, its stdout and stderr are `log_fd`, usually a pipe
+// (child_logs.h); -1: they are ours. All other descriptors are closed; no signal is blocked or ignored. `environment`:
+// "NAME=value"; nullopt: ours.
 inline constexpr int kPassedFd = 3;
 Result<pid_t> StartProgram(const std::string& path, const std::string& name, const std::vector<std::string>& arguments,
                            const std::vector<int>& passed, std::optional<std::vector<std::string>> environment = std::nullopt,

@@ -24,8 +24,8 @@ enum class StatusCode {
   kTimedOut,
   kUnsupported,
   kInternal,  // a system call failed in a way that has no better code
-  kOverran,   // it used more time than it may
-  kFull,      // as many are there as may be: one more finds no place
+  kOverran,   // it used more time than allowed
+  kFull,      // the greatest allowed number is there already
 };
 inline constexpr StatusCode kLastStatusCode = StatusCode::kFull;
 

@@ -6,13 +6,11 @@
 //   Channel::Create(socket, welcome)                channel->commands_out().TryAppend(...)
 //   channel->commands_in().Wait(...)                channel->replies_in().Wait(...)
 //
-// Ring       from    to      read by
-// commands   client  server  the worker's executor
-// replies    server  client  whichever thread of the stub waits, else its service thread
-// answers    client  server  a thread of the worker of its own: never behind launches
+// Ring       from    to      read by commands   client  server  the worker's executor replies    server  client  whichever thread
+// of the stub waits, else its service thread answers    client  server  a separate thread of the worker: never behind launches
 // transfers  both ways       the link, on mirrored channels only
 //
-// Threads: each ring end as ring.h says; everything else here any thread, except where a line says otherwise.
+// Threads: for ring ends see ring.h; everything else any thread, unless a comment says otherwise.
 #pragma once
 
 #include <array>
@@ -48,11 +46,11 @@ inline constexpr uint64_t kStagingBytesMin = uint64_t{1} << 20;
 // One segment of host memory: the largest pinned allocation.
 inline constexpr uint64_t kSegmentBytesMax = uint64_t{1} << 40;
 
-// `sizes` within the bounds, rings rounded up to powers of two, staging to 64 KiB.
+// `sizes` brought within the bounds; rings are rounded up to powers of two, staging to 64 KiB.
 ChannelSizes BoundedSizes(const ChannelSizes& sizes);
 
-// A record of a transfers ring: these bytes of a segment must arrive before bytes from `ring_position` on of that ring
-// become visible. TellElsewhere() on this ring: a segment was offered over the socket, before any record that refers to it.
+// A record of a transfers ring: these bytes of a segment must arrive before `ring` shows bytes from `ring_position` on.
+// TellElsewhere() on a transfers ring means that a segment was offered over the socket, before any record that refers to it.
 enum class TransferRing : uint32_t { kCommands = 0, kReplies = 1, kAnswers = 2 };
 struct TransferRecord {
   uint32_t size_bytes;
@@ -67,10 +65,10 @@ struct TransferRecord {
 static_assert(sizeof(TransferRecord) == 48);
 inline constexpr uint32_t kTransferRecord = 1;
 
-// Server: the client's hello. A hello of another version, or built from another spec than `own_spec_hash`, is refused
-// here (the client gets the sentence) and returned as kVersionMismatch.
+// Server: receives the client's hello. kVersionMismatch: the hello is of another version, or of another spec than
+// `own_spec_hash`; the client was refused with that sentence.
 Result<ClientHello> ReceiveHello(int socket, uint64_t own_spec_hash, uint64_t deadline_ns);
-// Server: ends the handshake with a refusal. Failure to send it is of no interest.
+// Server: ends the handshake with a refusal. A failure to send it is ignored.
 void Refuse(int socket, const Status& why);
 
 class Channel {
@@ -80,14 +78,14 @@ class Channel {
   struct Files {
     UniqueFd rings, staging;
   };
-  // What is left of a channel when the process at one of its ends has ended and others kept its descriptors.
+  // What is left of one end of a channel whose process has ended, when another process has kept its descriptors.
   struct Parts {
     Side side;
     ChannelSizes sizes;
     UniqueFd socket;
     UniqueFd peer_process;  // as peer_process(); may be invalid
     Files files;
-    std::optional<Goodbye> goodbye;  // had been taken from the socket
+    std::optional<Goodbye> goodbye;  // that had been taken from the socket
   };
 
   // Server side: makes rings and staging of BoundedSizes(welcome->sizes), fills in sizes and segments of `*welcome` and
@@ -99,8 +97,8 @@ class Channel {
   // Status it carries. `*welcome` is filled in on success (it still has the snapshot).
   static Result<std::unique_ptr<Channel>> Attach(UniqueFd socket, const ClientHello& hello, ServerWelcome* welcome,
                                                  uint64_t deadline_ns, Files* files = nullptr);
-  // Goes on with the mirrored channel of a process that has ended in the middle of it, for the relay of a link alone: no memory
-  // but staging is known, nothing may be offered or published. What the peer has been told of an end, it is not told again.
+  // Takes over one end of a mirrored channel whose process has ended, for the relay of a link alone. Only the memory of staging
+  // is known, and nothing may be offered or published. A peer that was already told of an end is not told again.
   // kProtocolViolation when the rings do not look like rings.
   static Result<std::unique_ptr<Channel>> Adopt(Parts parts);
   ~Channel();
@@ -112,7 +110,7 @@ class Channel {
   const ChannelSizes& sizes() const { return sizes_; }
   // For poll(2) only (POLLIN: call ProcessSocket; POLLHUP: the peer is gone).
   int socket() const { return socket_.get(); }
-  // A pidfd of the client, at the server's side and where the kernel gives one; else -1.
+  // Server's side: a pidfd of the client, where the kernel gives one; else -1.
   int peer_process() const { return peer_process_.get(); }
 
   // The ends of the rings. Asking for an end of the other side is a programmer error.
@@ -122,24 +120,24 @@ class Channel {
   RingConsumer& commands_in();   // server
   RingConsumer& answers_in();    // server
   RingProducer& replies_out();   // server
-  // For links: the ranges that this end's peer published. Server side of a link's end: what the client published.
+  // For links: the ranges that this end's peer published.
   RingConsumer& transfers_in() { return *transfers_in_; }
 
   // The staging segment (id kStagingSegment), at an address of this process' own. Who uses which part of it is decided by
   // the client's staging allocator.
   std::span<std::byte> staging() const { return staging_; }
 
-  // Alive, or why not: kUnavailable when the peer is gone, kProtocolViolation after Fail(), the peer's own words after its
-  // Goodbye. Asks the kernel, so not for every record; waits ask it every kWaitSliceNs by themselves through stop(). Takes what
-  // the peer has closed, unless somebody has a message handler: many closes in a row would fill the socket, and the peer that
-  // sends them would wait for a record that makes somebody read it. Offers stay for the record that names them.
+  // Ok while the channel is alive. kUnavailable when the peer is gone, the reason after Fail(), the peer's own words after its
+  // Goodbye. Asks the kernel, so do not call it for every record; waits call it every kWaitSliceNs through stop(). Without a
+  // message handler it also takes the peer's closes from the socket: many in a row would fill it, and the peer would be stuck.
+  // Offers stay for the record that names them.
   Status Check();
-  // Whether this is the reason of a channel whose peer has ended without a good-bye.
+  // Whether `reason` says that the peer has ended without a Goodbye.
   static bool IsPeerGone(const Status& reason);
   // The predicate to give to every wait on this channel's rings.
   const StopPredicate& stop() const { return stop_; }
-  // Ends the channel on our side with this reason (the first one counts): all waits return it within kWaitSliceNs, those
-  // asleep at once. The peer is told by Goodbye, best effort.
+  // Ends the channel on our side. The first reason counts: all waits return it within kWaitSliceNs, sleeping ones at once. The
+  // peer is sent a Goodbye, if possible.
   void Fail(Status reason);
   // Leaves in order: tells the peer kOk. Waits of this side end with kUnavailable.
   void Leave();
@@ -148,9 +146,8 @@ class Channel {
   // Wakes every thread, of both sides, that sleeps on a ring of this channel, so that it calls its stop().
   void WakeWaiters();
 
-  // --- segments ---
-  // The part of the address space in which the peer may ask for segments at a fixed address. The caller has reserved it
-  // (ReserveAddressRange). Without it such offers are refused. Before the first ProcessSocket.
+  // --- segments --- Sets the address range in which the peer may ask for segments at a fixed address. The caller has reserved it
+  // (ReserveAddressRange). Without a range such offers are refused. Call it before the first ProcessSocket().
   void SetHostWindow(uint64_t address, uint64_t bytes);
   // Makes a segment, maps it here and offers it to the peer, to be mapped at the same address when `placement` has one.
   // Returns its id; its memory is Find(id). A record that refers to it may be appended right after this returned.
@@ -170,33 +167,34 @@ class Channel {
   // Takes every message that waits on the socket: maps offers, notes closes and good-byes. Does not block. The result is
   // that of Check().
   Status ProcessSocket();
-  // Called for each message instead of the default handling, by the thread in ProcessSocket: for links and mirrors, which
-  // pass messages on. A failure ends the channel. A message leaves the socket when this has returned, not before: a process
-  // that ends in it, and one that goes on with the channel (Adopt), see to it that none is lost. A Goodbye is handled as ever
-  // besides. Before the first ProcessSocket.
+  // The thread in ProcessSocket() calls the handler for each message instead of handling it here: for links and mirrors, which
+  // pass messages on. A Goodbye is handled here as well. A failure of the handler ends the channel. A message leaves the socket
+  // only when the handler has returned, so a process that takes over (Adopt) finds it if the handler's process ends. Set it
+  // before the first ProcessSocket().
   using MessageHandler = std::function<Status(SocketMessage message)>;
   void SetMessageHandler(MessageHandler handler) { message_handler_ = std::move(handler); }
-  // Is asked, before a segment of the peer's is mapped, whether all of them may have so many bytes, and told when there are
-  // fewer. Anything but Ok: it is not mapped, and the call that names it finds none. One call at a time; it uses no channel.
+  // Called before a segment of the peer's is mapped, with the bytes of all such segments, and again when they become fewer. If
+  // the answer is not Ok the segment is not mapped, and the call that names it finds none. One call at a time. It must not use
+  // the channel.
   using SegmentRoom = std::function<Status(uint64_t bytes)>;
-  // Null: nobody is asked. What was set before is called no more when this returns.
+  // Null: every segment is mapped. When this returns the function set before is not called any more.
   void SetSegmentRoom(SegmentRoom room) EXCLUDES(room_mutex_) {
     MutexLock lock(room_mutex_);
     segment_room_ = std::move(room);
   }
-  // Why there was no room for a segment that the peer has offered and not closed since; Ok for any other.
+  // Why a segment that the peer offered and has not closed was refused; Ok for any other.
   Status WhyRefused(uint32_t segment) EXCLUDES(refused_mutex_);
   // Sends a control message (with descriptors) of our own over the socket.
   Status SendControl(std::span<const std::byte> message, std::span<const int> fds);
 
-  // Says that bytes of a segment were written that the next records on `ring` (of our side) refer to. To be called after
-  // writing them and BEFORE appending the record. Nothing to do on a shared-memory channel. May wait for space in the
-  // transfers ring. kInvalidArgument for a range outside the segment.
+  // Says that bytes of a segment were written to which the next records on `ring` (of our side) refer. Call it after writing them
+  // and BEFORE appending the record. Does nothing on a channel that shares memory. May wait for space in the transfers ring.
+  // kInvalidArgument for a range outside the segment.
   Status Publish(uint32_t segment, uint64_t offset, uint64_t length, TransferRing ring);
   // As above for the side's main ring: commands from the client, replies from the server.
   Status Publish(uint32_t segment, uint64_t offset, uint64_t length);
-  // What was published travels with the next record. This has it travel now, for who appends that record later only, so that
-  // the bytes are there by then. A system call on a mirrored channel.
+  // Sends what was published now, instead of with the next record. For a caller that appends that record only later. A system
+  // call on a mirrored channel.
   void SendPublished();
 
   // In a child after fork(), whose parent goes on using the channel: closes our descriptors, touches no ring and no
@@ -213,7 +211,7 @@ class Channel {
   Status MapWelcome(int rings_fd, int staging_fd);
   void OpenRings(std::byte* base);
   Status TakeMessages() REQUIRES(socket_mutex_);
-  // The closes that are next.
+  // Takes the closes at the head of the socket.
   Status TakeCloses() REQUIRES(socket_mutex_);
   Status TakeMessage(SocketMessage message) REQUIRES(socket_mutex_);
   Status TakeOffer(const SegmentOffer& offer, const SocketMessage& message);
@@ -223,7 +221,7 @@ class Channel {
   Status EndReason() EXCLUDES(end_mutex_);
   // Tells the peer, and wakes everybody on both sides.
   void SendGoodbye(StatusCode code, const std::string& sentence);
-  // Whether it is gone, and whether a message waits.
+  // Whether the peer is gone, and whether a message waits.
   bool PeerGone(bool* message_waits) const;
   Result<uint32_t> Offer(const SegmentOffer& offer, int fd);
 
@@ -246,7 +244,7 @@ class Channel {
 
   Mutex socket_mutex_;  // receiving; sending needs none, a datagram is atomic
   void RefuseOffer(const SegmentOffer& offer, const Status& why) EXCLUDES(refused_mutex_);
-  // A segment of the peer's that had so many bytes is unmapped.
+  // A segment of the peer's, of `bytes`, was unmapped.
   void PeerSegmentWent(uint32_t id, uint64_t bytes) EXCLUDES(room_mutex_);
   Status RoomForSegments(uint64_t bytes) EXCLUDES(room_mutex_);
 

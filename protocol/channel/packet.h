@@ -1,6 +1,6 @@
-// Messages of one fixed form, each with at most one descriptor, over a socket between two processes of the server: what goes
-// between a worker and those that serve it. Both are of one build, so a message is its own bytes. Any thread, one at a time for
-// each end.
+// Messages of one fixed form between two processes of the server, each with at most one descriptor. A worker talks so with the
+// processes that serve it. Both ends are of one build, so a message is the bytes of a struct. Any thread, one at a time for each
+// end.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@
 
 namespace tessera {
 
-// `fd`: -1 for none; it stays the caller's. Errors as of SendMessage().
+// `fd`: -1 for none; it stays the caller's. Errors of SendMessage().
 template <typename T>
 Status SendPacket(int socket, const T& packet, int fd, uint64_t deadline_ns) {
   static_assert(std::is_trivially_copyable_v<T>);
   return SendMessage(socket, std::as_bytes(std::span(&packet, 1)), std::span(&fd, fd >= 0 ? 1 : 0), deadline_ns);
 }
 
-// kTimedOut when none comes until the deadline (0: when none waits), kProtocolViolation for what is no such message; otherwise as
-// of ReceiveMessage(). `fd` stays invalid when no descriptor came.
+// kTimedOut: none came until the deadline (0: none waits). kProtocolViolation: the message has another form. Else errors of
+// ReceiveMessage(). `fd` stays invalid when no descriptor came.
 template <typename T>
 Status ReceivePacket(int socket, uint64_t deadline_ns, T* packet, UniqueFd* fd) {
   static_assert(std::is_trivially_copyable_v<T>);

@@ -10,15 +10,14 @@
 
 namespace tessera {
 
-// How long a server that is alive may take: it answers a query before anything else, a reading of a device takes some
-// milliseconds.
+// How long a live server may take. It answers a query before anything else; reading a device takes some milliseconds.
 inline constexpr uint64_t kQueryTimeoutNs = 10'000'000'000;
 
-// Connects to the socket at `path` and asks. Errors of ConnectToServer(), the server's refusal, kTimedOut when it is silent (a
-// stopped server, or another program), kProtocolViolation when it answers something else. The version of the report
-// is not checked: see CheckPeerVersion().
+// Connects to the socket at `path` and asks. Does not check the report's version: see CheckPeerVersion(). Errors of
+// ConnectToServer(), and the server's refusal. kTimedOut: silence, from a stopped server or another program. kProtocolViolation:
+// the answer is something else.
 Result<ServerReport> QueryServer(const std::string& path, const ServerQuery& query, uint64_t deadline_ns);
-// The same over a connection that somebody else has made, as ConnectToServer() does. `path`: for sentences.
+// The same over a connection of ConnectToServer(). `path`: for messages.
 Result<ServerReport> QueryServer(const UniqueFd& server, const std::string& path, const ServerQuery& query, uint64_t deadline_ns);
 
 }  // namespace tessera

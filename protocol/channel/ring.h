@@ -11,11 +11,11 @@
 // its size in bytes (written by the ring itself), the second an id that the ring knows only as "pad or not". Positions are
 // 64-bit numbers of bytes since the beginning; they never wrap.
 //
-// Whoever finds the ring empty (or full) spins for a bounded time and then sleeps in the kernel; before that it counts up
-// its number of sleeps in the header, and the other side wakes it only when that number is new (futex(2)).
+// A thread that finds the ring empty (or full) spins for a bounded time, then sleeps in the kernel. Before it sleeps it counts up
+// its number of sleeps in the header. The other side wakes it only when that number is new (futex(2)).
 //
-// Everything that the other side can write is copied once, checked against the ring's size, which each side knows by
-// itself, and only then used. A violation is sticky: the ring then never yields another record nor accepts one.
+// Everything that the other side can write is copied once, checked against the ring's size, and only then used. Each side knows
+// the size by itself. A violation is sticky: the ring then yields no record and accepts none.
 #pragma once
 
 #include <atomic>
@@ -36,8 +36,8 @@ inline constexpr size_t kRingRecordAlignment = 8;
 // Both kinds of record headers (protocol/wire/record.h) have this size: a record may be cast to its header.
 inline constexpr size_t kRingRecordBytesMin = 32;
 inline constexpr size_t kRingHeaderBytes = 4096;
-// Sizes of a ring's data are powers of two in this range. The upper one keeps the low 32 bits of a position distinct for
-// all positions that can be in flight, which the futex words rely on.
+// A ring's data has a power of two in this range as its size. The upper bound keeps the low 32 bits of all positions in flight
+// distinct, on which the futex words rely.
 inline constexpr uint32_t kRingBytesMin = 4u << 10;
 inline constexpr uint32_t kRingBytesMax = 1u << 30;
 // How soon a consumer that went to sleep looks at the ring once more (RingProducer::CommitLightly).
@@ -93,9 +93,9 @@ class RingProducer {
   }
   // Publishes what was reserved: writes the record's size into its first word, and wakes a sleeping consumer.
   void Commit();
-  // As Commit(), without the full barrier that makes sure of the wake-up, some tens of nanoseconds while the consumer has the
-  // line of the head: a consumer that goes to sleep at this very moment may find the record only when it looks again, after
-  // kSecondLookNs. For a ring whose consumer waits in Wait() and WaitPast() alone, and whose producer's time counts.
+  // As Commit(), without the full barrier that makes the wake-up sure. That saves some tens of nanoseconds while the consumer has
+  // the cache line of the head. A consumer that goes to sleep at this very moment may find the record only after kSecondLookNs,
+  // when it looks again. For a ring whose consumer waits only in Wait() and WaitPast(), and whose producer must be fast.
   void CommitLightly();
   // TryReserve, copy, Commit. False: nothing was appended.
   bool TryAppend(std::span<const std::byte> record);
@@ -108,16 +108,16 @@ class RingProducer {
   void WakeWaiters();
   // Wakes a reader in WaitForCall(), with a system call each time. Any thread.
   void CallReader();
-  // Tells the reader of later records that something was said elsewhere before them: ToldElsewhere() is new. Any thread.
+  // Tells the reader, by a new ToldElsewhere(), that something was said elsewhere before the later records. Any thread.
   void TellElsewhere() { memory_.header->told_elsewhere.fetch_add(1, std::memory_order_release); }
 
   // Bytes published by us so far: where the next record (or the pad before it) will begin.
   uint64_t position() const { return head_.load(std::memory_order_relaxed); }
   bool broken() const { return broken_.load(std::memory_order_relaxed); }
 
-  // For links, which carry a ring to another machine byte by byte, at equal positions on both ends. Not to be mixed with
-  // the functions above. Bytes at `position` up to size_bytes beyond the tail may be written; PublishTo() only makes
-  // positions visible that the original producer had published, since they end with a whole record.
+  // For links, which carry a ring to another machine byte by byte, at equal positions on both ends. Not to be mixed with the
+  // functions above. WriteAt() may write up to size_bytes beyond the tail. PublishTo() takes only positions that the original
+  // producer had published, since these end with a whole record.
   void WriteAt(uint64_t position, std::span<const std::byte> bytes);
   void PublishTo(uint64_t position);
   // How far the consumer has released, checked. kProtocolViolation as above.
@@ -127,8 +127,8 @@ class RingProducer {
   Status WaitForRelease(uint64_t position, uint64_t deadline_ns, const StopPredicate& stop);
   uint32_t size_bytes() const { return memory_.size_bytes; }
 
-  // Goes on where another process of this side stopped for good, whatever it was doing. Before everything else.
-  // kProtocolViolation when the ring does not look like one.
+  // Goes on where an earlier process of this side stopped for good, whatever it was doing. Call it before all other functions.
+  // kProtocolViolation when the memory does not look like a ring.
   Status GoOn();
 
  private:
@@ -137,9 +137,9 @@ class RingProducer {
     uint64_t head;
     uint64_t tail;
   };
-  // Any thread. Nothing after a violation, or when another thread appended meanwhile: look again.
+  // Any thread. nullopt: after a violation; or another thread has appended meanwhile, so look again.
   std::optional<View> Look();
-  // Bytes from `head` on that a record of `size` bytes takes, with the pad that may precede it.
+  // How many bytes from `head` on a record of `size` bytes takes, with the pad that may precede it.
   uint64_t Needed(uint64_t head, size_t size) const;
   bool Fits(const View& view, size_t size) const;
   static uint64_t RoundUp(size_t size) { return (size + kRingRecordAlignment - 1) & ~uint64_t{kRingRecordAlignment - 1}; }
@@ -162,8 +162,8 @@ class RingProducer {
 
   const RingMemory memory_;
   std::atomic<uint64_t> head_{0};  // written by Commit alone
-  // Of the thread that appends, never of one that waits for space: bytes may only be overwritten by a thread that has seen
-  // (acquired) the consumer's release of them, and a tail stored late by a waiting thread would go backwards.
+  // Only the appending thread writes it, never one that waits for space. A thread may overwrite bytes only once it has seen
+  // (acquired) the consumer's release of them, and a tail that a waiting thread stores late would go backwards.
   uint64_t seen_tail_ = 0;
   std::atomic<bool> broken_{false};
   uint64_t reserved_begin_ = 0;
@@ -197,17 +197,17 @@ class RingConsumer {
   // Peek() into private memory, then Release(). The first word of the copy is the checked size. Empty as above.
   std::span<const std::byte> CopyOut(RecordBuffer* buffer);
 
-  // Ok when a record is there (or was published meanwhile); else as RingProducer::WaitForSpace. Of a record that was committed
-  // lightly while it went to sleep it knows after kSecondLookNs at the latest.
+  // Ok when a record is there (or was published meanwhile); else as RingProducer::WaitForSpace. A record that was committed
+  // lightly just as this went to sleep is found after kSecondLookNs at the latest.
   Status Wait(uint64_t deadline_ns, const StopPredicate& stop);
   // Makes a thread of this process in Wait() ask its `stop` soon.
   void WakeWaiters();
 
-  // For a reader's role that moves between threads, one of which sleeps all the while that others read (the client's
-  // service thread). Any thread.
+  // For a reader's role that moves between threads, one of which sleeps while others read (the client's service thread). Any
+  // thread.
   //   head = HeadWord(); Arm(); if (!HasRecord()) SleepWhile(head, ns);
-  // Arm: the producer's next record wakes everybody who sleeps here, since every Arm() writes a number that the producer
-  // has not seen. Disarm takes that back (a wake-up may still come). Both by the reader; the rest by any thread.
+  // After Arm() the producer's next record wakes everybody who sleeps here, since every Arm() writes a number that the producer
+  // has not seen. Disarm() takes that back; a wake-up may still come. Only the reader calls these two.
   uint32_t HeadWord() const { return static_cast<uint32_t>(memory_.header->head.load(std::memory_order_seq_cst)); }
   void Arm() {
     std::atomic<uint32_t>& sleeps = memory_.header->consumer_sleeps;
@@ -235,9 +235,8 @@ class RingConsumer {
   void ReleaseTo(uint64_t position);
   // As Wait(), for a reader that keeps what it has read until later: waits until more than `position` is published.
   Status WaitPast(uint64_t position, uint64_t deadline_ns, const StopPredicate& stop);
-  // As WaitPast(), for a reader that another thread does the work of as a rule: neither spins nor is woken by every record, but
-  // by CallReader() alone, and looks by itself every kWaitSliceNs. Returns also for a record that was published without a call
-  // just before it slept.
+  // As WaitPast(), for a reader whose work another thread usually does. It does not spin, and only CallReader() wakes it;
+  // besides, it looks every kWaitSliceNs. Also returns for a record that was published without a call just before it slept.
   Status WaitForCall(uint64_t position, uint64_t deadline_ns, const StopPredicate& stop);
   // As RingProducer::GoOn().
   Status GoOn();

@@ -19,7 +19,7 @@ inline constexpr uint64_t kPageBytes = 4096;
 struct Placement {
   enum class How {
     kAnywhere,         // the kernel chooses
-    kFreeRange,        // at `address`, where nothing may be mapped (MAP_FIXED_NOREPLACE): kResourceExhausted if something is
+    kFreeRange,        // at `address` (MAP_FIXED_NOREPLACE); kResourceExhausted if something is mapped there
     kOverReservation,  // at `address`, over memory of our own ReserveAddressRange (MAP_FIXED); unmapping restores it
   };
   How how = How::kAnywhere;
@@ -30,8 +30,8 @@ struct Placement {
   static Placement OverReservation(uint64_t address) { return {How::kOverReservation, address}; }
 };
 
-// Keeps others away from an address range: PROT_NONE, no memory behind it. kResourceExhausted when something is mapped
-// there already. Stays until ReleaseAddressRange or the end of the process.
+// Reserves an address range until ReleaseAddressRange(): PROT_NONE, no memory behind it. kResourceExhausted when something is
+// mapped there already.
 Status ReserveAddressRange(uint64_t address, uint64_t bytes);
 void ReleaseAddressRange(uint64_t address, uint64_t bytes);
 
@@ -48,7 +48,7 @@ class Mapping {
   Mapping() = default;
   // Maps `bytes` of `fd` from `file_offset`, readable and writable, shared. The descriptor is not needed afterwards.
   static Result<Mapping> Map(int fd, uint64_t bytes, uint64_t file_offset, const Placement& placement);
-  // The first `bytes` of `fd`, which was opened for reading: whoever writes there is another process.
+  // Maps the first `bytes` of `fd` for reading; another process writes them.
   static Result<Mapping> MapToRead(int fd, uint64_t bytes);
   Mapping(Mapping&& other) noexcept;
   Mapping& operator=(Mapping&& other) noexcept;
@@ -67,11 +67,11 @@ class Mapping {
   bool over_reservation_ = false;
 };
 
-// The segments of one channel as they are mapped in this process, by id. Any thread. Removing a segment while another
-// thread uses its bytes is the remover's mistake: whoever hands out work on a segment waits for it first.
+// The segments of one channel as they are mapped in this process, by id. Any thread. Before a segment is removed the caller makes
+// sure that no thread uses its bytes.
 class SegmentTable {
  public:
-  // Segments of one session at once. Each is a mapping, of which a process may have 65,530 (vm.max_map_count).
+  // Segments of one session at once. Each is a mapping; a process may have 65,530 (vm.max_map_count).
   static constexpr size_t kSegmentsMax = 16384;
 
   SegmentTable() : maps_(std::make_unique<Maps>()) {}
@@ -89,8 +89,8 @@ class SegmentTable {
   // The peer closed the segment: it goes now, unless it was claimed. False when nothing went.
   bool RemoveUnclaimed(uint32_t id) EXCLUDES(mutex_);
 
-  // `length` bytes from `offset` of the segment; empty with a null data() when there is no such segment or any of them lies
-  // outside it. An empty range inside the segment has a data() that is not null.
+  // `length` bytes from `offset` of the segment. Empty with a null data() when there is no such segment or the range leaves it.
+  // An empty range inside the segment has a data() that is not null.
   std::span<std::byte> Resolve(uint32_t id, uint64_t offset, uint64_t length) const EXCLUDES(mutex_);
   // Whether any segment has a byte in [address, address + bytes).
   bool Overlaps(uint64_t address, uint64_t bytes) const EXCLUDES(mutex_);

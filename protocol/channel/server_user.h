@@ -1,5 +1,5 @@
-// Whose servers a client uses. Whoever serves it sees and computes all that it computes, so a socket at a path that others can
-// write to must not make it somebody else's client: the kernel says as whom the one at the other end runs.
+// Decides whose servers a client trusts. A server sees everything that its client computes. Others may be able to put a socket at
+// the server's path, so the client asks the kernel as which user the other end runs.
 #pragma once
 
 #include <sys/types.h>
@@ -12,33 +12,32 @@
 
 namespace tessera {
 
-// The user, by number or name, whose servers a client uses besides those of its own user and root's; "any": whoever's.
+// A user, by number or name, whose servers a client trusts besides its own user's and root's; "any": everybody's.
 inline constexpr const char* kServerUserVariable = "TESSERA_SERVER_USER";
 
 // How a server's user looks from here.
 enum class ServerUser {
   kTrusted,
   kOther,
-  kUnknown,  // its number has no place in this user namespace, as in a container
+  kUnknown,  // its number is not mapped in this user namespace, as in a container
 };
 
-// `own`: of this process; `trusted`: what the variable says, empty when it is not set; `all_known`: this user namespace has a
-// place for every number. A name that no user has is nobody's.
+// `own`: the user of this process. `trusted`: the variable's value; empty: not set. `all_known`: this user namespace maps every
+// number. A name that no user has means nobody.
 ServerUser JudgeServerUser(uid_t server, uid_t own, bool all_known, std::string_view trusted);
 
-// What the kernel says in place of a number that has no place in this user namespace (user_namespaces(7)).
+// What the kernel shows in place of a number that is not mapped in this user namespace (user_namespaces(7)).
 inline constexpr uid_t kOverflowUser = 65534;
 
-// Whether this is what the kernel says in place of a number that has no place in this user namespace.
+// Whether the kernel shows this number in place of one that is not mapped in this user namespace.
 bool IsUnknownUser(uid_t user);
 
-// Whether a connection leads to a server of somebody that is trusted: kPermissionDenied, with what to do, when that is another
-// user. One that cannot be known is no error; `*unknown` is true then, when there is a pointer. `path`: where it is, for the
-// sentence.
+// Ok when the server's user is trusted, else kPermissionDenied with what to do. A user who cannot be known is no error;
+// `*unknown` (may be null) is true then. `path`: for the message.
 Status CheckServerUser(int socket, const std::string& path, bool* unknown = nullptr);
 // As ConnectUnix() and CheckServerUser().
 Result<UniqueFd> ConnectToServer(const std::string& path, bool* unknown = nullptr);
-// What there is to say then.
+// The message about a server whose user is unknown.
 std::string DescribeUnknownServer(const std::string& path);
 
 }  // namespace tessera

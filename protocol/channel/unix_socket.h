@@ -20,19 +20,19 @@ namespace tessera {
 // Descriptors in one message (the kernel allows 253; a welcome needs two).
 inline constexpr size_t kSocketFdsMax = 8;
 
-// Who may connect to a socket: as files have it. Connecting is writing.
+// Who may connect to a socket, as the permissions of a file. Connecting takes the right to write.
 struct SocketAccess {
   mode_t mode = 0600;
-  std::optional<gid_t> group;  // of the file; nullopt: as of any new file
+  std::optional<gid_t> group;  // of the file; nullopt: the usual one of a new file
 };
 
-// What goes through it: messages, each of which arrives as it was sent; or bytes, for protocols of others.
+// Messages, which arrive whole, or a stream of bytes, for foreign protocols.
 enum class SocketKind { kMessages, kBytes };
 
-// A socket at a path, as a rule for the user of this process alone.
+// A socket at a path, by default for the user of this process alone.
 class UnixListener {
  public:
-  // Connections the kernel holds for us while all hands are busy.
+  // Connections that the kernel keeps until we accept them.
   static constexpr int kBacklog = 64;
 
   // Removes a socket file that nobody listens on any more. kUnavailable when somebody does, kInvalidArgument when the path
@@ -87,16 +87,16 @@ struct PeerCredentials {
 Result<PeerCredentials> PeerOf(int socket);
 // Ok when the peer runs as our effective user or as root; else kPermissionDenied.
 Status CheckPeerUser(int socket);
-// Why a server hung up before it said anything: `status`, or kPermissionDenied when it runs as a user whose servers turn ours
-// away.
+// Why a server hung up before it said anything: `status`, or kPermissionDenied when the server's user is one whose servers refuse
+// our user.
 Status ExplainHangUp(int socket, const Status& status);
 
 // Sends one message with descriptors (kept by the caller). kUnavailable when the peer is gone, kTimedOut at `deadline_ns`
 // (MonotonicNs; kNoDeadline of waiting.h: none). Never raises SIGPIPE.
 Status SendMessage(int socket, std::span<const std::byte> message, std::span<const int> fds, uint64_t deadline_ns);
 
-// The first bytes of the message that waits, which stays; at most start.size(). Does not block: kTimedOut when none waits,
-// kUnavailable when the peer closed the connection.
+// Copies the first bytes of the next message, at most start.size(), and leaves it there. Does not block. kTimedOut: none waits.
+// kUnavailable: the peer closed the connection.
 Result<size_t> PeekMessage(int socket, std::span<std::byte> start);
 
 struct SocketMessage {
@@ -105,7 +105,7 @@ struct SocketMessage {
 };
 // The next message. kUnavailable when the peer closed the connection, kTimedOut at `deadline_ns` (0: do not wait),
 // kProtocolViolation for one of more than `bytes_max` bytes or with more than kSocketFdsMax descriptors. kLeave: the message
-// stays the next one, its descriptors are duplicates (unix(7): MSG_PEEK), until DropMessage() takes it away.
+// stays until DropMessage(), and its descriptors are duplicates (unix(7): MSG_PEEK).
 enum class FromSocket { kTake, kLeave };
 Result<SocketMessage> ReceiveMessage(int socket, size_t bytes_max, uint64_t deadline_ns, FromSocket how = FromSocket::kTake);
 // Takes away the message that ReceiveMessage() has left. Does not block.

@@ -29,19 +29,19 @@ uint32_t CoreCount();
 // How long to spin at one place. Any number of threads may share one.
 class AdaptiveSpin {
  public:
-  // Longer than the wait of one thread costs when all others of its chain sleep: over a link four hand on to each other, and a
-  // turn takes 14 to 22 us while they spin, 66 to 86 us while each is woken by the one before (16 cores, an H200). With
-  // a bound between the two (50 us) nobody who had gone to sleep ever found out.
+  // Longer than one thread's wait while all others of its chain sleep. Over a link four threads hand on to each other. A turn
+  // takes 14 to 22 us while they spin, and 66 to 86 us while each wakes the next (16 cores, an H200). With a bound between these
+  // (50 us) a thread that had gone to sleep never learned that spinning pays.
   static constexpr uint64_t kNsMax = 150'000;
   static constexpr uint64_t kNsMin = 500;
   // For waits whose ends come from the GPU, on a machine with cores to spare.
   static constexpr uint64_t kLongNsMax = 10'000'000;
-  // A spinning thread that finds this much time gone between two looks at the clock was off its core. That ends the wait when
-  // it adds up to more than this part of it: somebody else needs the core. A virtual machine's cores are away now and then
-  // whoever needs them, a few times in a wait of milliseconds.
+  // A spinning thread was off its core if so much time passed between two looks at the clock. It stops spinning when such times
+  // add up to more than 1/kPreemptedShare of the wait: somebody else needs the core. A virtual machine's cores are away now and
+  // then anyway, a few times in a wait of milliseconds.
   static constexpr uint64_t kPreemptedNs = 20'000;
   static constexpr uint64_t kPreemptedShare = 8;
-  // After failures, every so many waits one spins to the full bound again, to find out whether things have changed.
+  // After failures one wait in so many spins to the full bound again, to find out whether that pays now.
   static constexpr uint32_t kProbeEvery = 32;
 
   // At most `ns_max`.

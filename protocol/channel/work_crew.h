@@ -1,10 +1,10 @@
-// Threads that share short pieces of work with whoever has them: copies of host memory, records to be sealed.
+// Threads that help a caller with short pieces of work: copies of host memory, records to be sealed.
 //
 //   WorkCrew crew(3, [](std::function<void()> body) { return std::thread(std::move(body)); });
 //   crew.ForEach(parts, [&](size_t lane, size_t part) { ... });
 //
-// Threads are started by the first ForEach() that has something to share. Afterwards they look for more as long as that has
-// lately paid (AdaptiveSpin), then sleep. The caller always takes part, so a crew without threads works too.
+// The first ForEach() with something to share starts the threads. Between jobs they spin for as long as that has lately paid
+// (AdaptiveSpin), then sleep. The caller always takes part, so a crew without threads works too.
 #pragma once
 
 #include <array>
@@ -21,7 +21,8 @@ namespace tessera {
 
 class WorkCrew {
  public:
-  // Starts a thread, in a way that suits the process. May throw std::system_error as std::thread does: there are fewer then.
+  // Starts a thread in the way that suits the process. May throw std::system_error as std::thread does; then the crew has fewer
+  // threads.
   using Start = std::function<std::thread(std::function<void()> body)>;
   using Work = std::function<void(size_t lane, size_t part)>;
 
@@ -32,13 +33,13 @@ class WorkCrew {
   WorkCrew(const WorkCrew&) = delete;
   WorkCrew& operator=(const WorkCrew&) = delete;
 
-  // Calls work(lane, part) once for every part below `count`, several at once, and returns when all have returned. One thread at
-  // a time is in one lane of a call: 0 is the caller, the helpers are 1 to helpers(). Any thread, several at once.
+  // Calls work(lane, part) once for every part below `count`, several at once, and returns when all have returned. `lane` tells
+  // which thread does it: 0 is the caller, the helpers are 1 to helpers(). Any thread, several at once.
   void ForEach(size_t count, const Work& work);
   size_t helpers() const { return helpers_; }
 
  private:
-  static constexpr size_t kJobsMax = 8;  // at once; more are done by their callers alone
+  static constexpr size_t kJobsMax = 8;  // at once; further ones are done by their callers alone
   struct Job {
     const Work& work;
     const size_t parts;

@@ -1,4 +1,4 @@
-// What the placer promises a job on one server: which vGPUs, for whom, until when. A job has one for each of its servers.
+// What the placer promises a job on one server: which vGPUs, for whom, until when. A job has one ticket for each of its servers.
 //
 // Only bytes whose signature was checked become a Ticket (ticket_keys.h). Plain structs; any thread.
 #pragma once
@@ -28,7 +28,7 @@ struct TicketVgpu {
   static constexpr uint32_t kWhole = 1'000'000;
 
   std::array<std::byte, 16> gpu{};  // its UUID
-  uint32_t request = 0;             // `limit` at most
+  uint32_t request = 0;             // at most `limit`
   uint32_t limit = kWhole;          // above 0
   uint32_t tile_sms = 0;            // SMs; 0: all
   uint64_t memory_bytes = 0;        // 0: no limit
@@ -49,19 +49,19 @@ struct Ticket {
   static constexpr uint32_t kProcessesMax = 1'024;
 
   std::string cluster{};            // 1 to kNameBytesMax characters that can be printed
-  Grant grant{};                    // never used again
-  uint32_t part = 0;                // of the grant, from 0
-  std::string server{};             // the server's host id, likewise
+  Grant grant{};                    // its id, never used again
+  uint32_t part = 0;                // number of this part of the grant, from 0
+  std::string server{};             // the server's host id, as long as `cluster` at most
   std::string holder{};             // protocol/wire/holder.h; never empty
   uint64_t epoch = 0;               // of the placer: larger with each of its starts
   uint32_t renewal = 0;             // how often the ticket was renewed
   int64_t issued_ms = 0;            // of the placer's clock, since 1970
   int64_t expires_ms = 0;           // later than that
-  uint32_t processes = 1;           // of the job, whose contexts have room on each GPU; 1 to kProcessesMax
+  uint32_t processes = 1;           // of the job; their contexts have room on each GPU; 1 to kProcessesMax
   std::vector<TicketVgpu> vgpus{};  // 1 to kVgpusMax, each of another GPU, in the job's order
 
   void Encode(Encoder& out) const;
-  // kProtocolViolation: it is none, or a field is out of its bounds.
+  // kProtocolViolation: the bytes are no ticket, or a field is out of its bounds.
   static Result<Ticket> Decode(std::span<const std::byte> bytes);
   friend bool operator==(const Ticket&, const Ticket&) = default;
 };

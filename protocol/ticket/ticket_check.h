@@ -1,8 +1,8 @@
 // Whether a server takes a ticket whose signature is good. Pure; any thread.
 //
-// A ticket serves any number of a holder's processes until it expires. What the server's ledger says of its grant counts more
-// than the ticket's time: after the grant was released the ticket serves nobody; while the ledger has the grant an expired one
-// still does, so that a running job can start processes while the placer is away.
+// A ticket serves any number of a holder's processes until it expires. The server's ledger counts more than the ticket's time.
+// Once the grant is released the ticket serves nobody. While the ledger has the grant an expired ticket is still good, so that a
+// running job can start processes while the placer is away.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +19,16 @@ struct TicketScene {
 
   std::string_view cluster;
   std::string_view server;        // its host id
-  std::string_view holder;        // what the client has proved to be
+  std::string_view holder;        // who the client has proved to be
   int64_t now_ms = 0;             // by the placer's clock
-  uint64_t newest_epoch = 0;      // of a placer that the server has seen
+  uint64_t newest_epoch = 0;      // the newest epoch of a placer that the server has seen
   Grant grant = Grant::kUnknown;  // in the server's ledger
 };
 
-// A ticket may be so much younger than the server's idea of the placer's clock.
+// How far a ticket's time of issue may lie in the future, by the server's idea of the placer's clock.
 inline constexpr int64_t kTicketEarlyMs = 5'000;
 
-// kPermissionDenied: the sentence says which of all this does not agree.
+// kPermissionDenied: the sentence says what does not agree.
 Status CheckTicket(const Ticket& ticket, const TicketScene& scene);
 
 }  // namespace tessera

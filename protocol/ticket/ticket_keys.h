@@ -1,4 +1,4 @@
-// Who makes tickets, and who believes them: Ed25519 keys (RFC 8032, by OpenSSL).
+// Signs tickets and checks their signatures, with Ed25519 keys (RFC 8032, by OpenSSL).
 //
 //   Result<TicketSigner> signer = TicketSigner::Make();                 // the placer
 //   const std::vector<std::byte> bytes = signer->Sign(ticket);
@@ -6,7 +6,7 @@
 //   keys.Add(public_pem);
 //   Result<Ticket> ticket = keys.Open(bytes);
 //
-// Signing and opening any thread may do; Add() and Remove() nobody beside them.
+// Sign() and Open(): any thread, several at once. Add() and Remove(): while no other thread uses the object.
 #pragma once
 
 #include <cstddef>
@@ -40,10 +40,10 @@ class TicketSigner {
 
   std::string PrivatePem() const;
   std::string PublicPem() const;
-  // Which key it is, in every ticket.
+  // The key's id, as it stands in every ticket.
   uint64_t key_id() const { return key_id_; }
 
-  // The ticket as it travels, kTicketBytesMax at most. The fields are within their bounds.
+  // The ticket as it travels, kTicketBytesMax at most. The caller keeps the fields within their bounds.
   std::vector<std::byte> Sign(const Ticket& ticket) const;
 
  private:
@@ -60,23 +60,22 @@ class TicketKeys {
   TicketKeys& operator=(TicketKeys&&) noexcept;
   ~TicketKeys();
 
-  // The id of the key, which may be there already. kInvalidArgument: that is no Ed25519 public key in PEM form.
+  // Adds a key, or finds it there already, and returns its id. kInvalidArgument: that is no Ed25519 public key in PEM form.
   Result<uint64_t> Add(const std::string& public_pem);
-  // Its tickets are not believed any more.
+  // Tickets of that key are not accepted any more.
   void Remove(uint64_t key_id);
   bool Has(uint64_t key_id) const { return keys_.contains(key_id); }
 
-  // What was signed. The sentence says which it is: kProtocolViolation (no ticket, or cut off), kVersionMismatch,
-  // kPermissionDenied (a key that is not here, or a signature that is not that key's). No field is read before the signature was
-  // checked, but for the version and the key.
+  // The ticket, once its signature was checked. Only version and key are read before that. kProtocolViolation: no ticket, or cut
+  // off. kVersionMismatch. kPermissionDenied: the key is unknown, or did not make this signature. The sentence says which.
   Result<Ticket> Open(std::span<const std::byte> bytes) const;
 
  private:
   std::map<uint64_t, std::unique_ptr<TicketKey>> keys_;
 };
 
-// What the bytes say, whoever signed them: to be shown to whoever has them, and never to be acted upon. kProtocolViolation: they
-// are no ticket, or cut off; kVersionMismatch.
+// Reads a ticket without checking its signature. For showing it to its holder; never act upon it. kProtocolViolation: the bytes
+// are no ticket, or cut off. kVersionMismatch.
 Result<Ticket> ReadUnprovedTicket(std::span<const std::byte> bytes);
 
 }  // namespace tessera
