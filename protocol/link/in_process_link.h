@@ -1,4 +1,4 @@
-// A link between two threads of one process: proves what a channel over a link means, without a network.
+// A link between two threads of one process, for tests without a network.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace tessera {
 
-// Two ends that are connected. At most `capacity_bytes` of frames are on their way in one direction (one frame always may
-// be): then Send waits. Each end keeps what both share, so they may be destroyed in any order.
+// Makes two connected ends. Send() waits while more than `capacity_bytes` of frames are on their way in its direction; one frame
+// is always let through. The ends may be destroyed in any order.
 std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>> MakeInProcessLink(size_t capacity_bytes = size_t{4} << 20);
 
 }  // namespace tessera

@@ -3,8 +3,8 @@
 //   Status sent = link.Send({FrameKind::kRing, kCommands, bytes.size(), position, visible}, bytes);
 //   Result<FrameHeader> got = link.Receive([&](const FrameHeader& header) { return WhereItBelongs(header); });
 //
-// A link delivers every frame once, whole and in the order of Send, or fails: from then on both ends fail for good. It
-// knows no deadline; who wants to stop a thread inside of it calls Close().
+// A link delivers every frame once, whole and in the order of Send, or fails: from then on both ends fail for good. It knows no
+// deadline: to stop a thread that waits in it call Close().
 #pragma once
 
 #include <cstddef>
@@ -21,12 +21,12 @@ enum class FrameKind : uint32_t {
   kNone = 0,
   kControl = 1,   // a message of a channel's socket (protocol/wire/handshake.h), without descriptors; `number`: of the message
   kRing = 2,      // bytes of ring `target` from `position` on; afterwards the ring may be read up to `number`
-  kAck = 3,       // what `target` names arrived (a ring: was read) up to `position`: it need not be kept any longer
+  kAck = 3,       // `target` has arrived (a ring: was read) up to `position`, and need not be kept any longer
   kTransfer = 4,  // bytes of segment `target` from `position` on; `number`: of the transfer, which is whole now
   kResume = 5,    // resume_messages.h; before the welcome, or the first frame of a link that takes the place of another
   kTransferPart = 6,  // as kTransfer, and more of it follows
-  kProbe = 7,         // nothing, so that a link on which nothing happens can be told from one that is dead
-  kJoin = 8,          // the first frame of a connection (joining_links.h); never seen by who uses a link
+  kProbe = 7,         // nothing: tells an idle link from a dead one
+  kJoin = 8,          // the first frame of a connection (joining_links.h); users of a link never see it
 };
 
 struct FrameHeader {
@@ -44,8 +44,8 @@ inline constexpr uint64_t kFrameBytesMax = uint64_t{1} << 20;
 
 class Link {
  public:
-  // Where the payload of a frame goes: exactly `header.bytes` bytes, or a failure, which Receive returns. Called by the
-  // thread in Receive, once per frame, also for an empty one. A header from another host: check every field.
+  // Says where the payload of a frame goes: exactly `header.bytes` bytes, or a failure, which Receive() returns. The thread in
+  // Receive() calls it once for each frame, also for an empty one. The header comes from another host: check every field.
   using Place = std::function<Result<std::span<std::byte>>(const FrameHeader& header)>;
 
   virtual ~Link() = default;
@@ -62,12 +62,11 @@ class Link {
   virtual Result<FrameHeader> Receive(const Place& place) = 0;
   // Ends both directions. What was sent still arrives. Any thread, any number of times.
   virtual void Close() = 0;
-  // Close() of a link that is of no use any more: what is on its way may be lost, and nobody waits for it.
+  // As Close(), for a link that is of no use any more: what is on its way may be lost.
   virtual void Drop() { Close(); }
 
-  // Names memory that many payloads will be taken from and placed in, so that a link can make it known to its device once and not
-  // for each of them. Nothing but speed depends on it. It stays mapped until Forget() has returned, and longer than Send() and
-  // Receive() that use it. Any thread.
+  // Names memory that will hold many payloads, so that the link can register it with its device once. Only speed depends on it.
+  // The memory stays mapped until Forget() has returned, and until no Send() or Receive() uses it. Any thread.
   virtual void Register(std::span<std::byte> memory) {}
   virtual void Forget(std::span<std::byte> memory) {}
 };

@@ -1,4 +1,4 @@
-// Addresses of links, SCHEME://HOST:PORT: what they look like. What each scheme leads to is in connect_link.h.
+// Addresses of links: SCHEME://HOST:PORT. connect_link.h says what each scheme leads to.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ struct LinkAddress {
   static constexpr size_t kHostBytesMax = 253;  // of a name in the DNS (RFC 1035)
 
   std::string host;   // a name, an IPv4 address, or an IPv6 address without its brackets
-  uint16_t port = 0;  // 0: one that the kernel chooses; for listening only
+  uint16_t port = 0;  // 0: the kernel chooses one; for listening only
   LinkScheme scheme = LinkScheme::kTcp;
 
   // Takes "SCHEME://HOST:PORT" apart; an IPv6 address stands in brackets. kInvalidArgument with the form it takes.
@@ -35,11 +35,10 @@ struct LinkAddress {
   std::string Url() const;
 };
 
-// Whether `url` begins with the scheme of a link, whatever follows.
+// Whether `url` begins with the scheme of a link. What follows is not checked.
 bool HasLinkScheme(std::string_view url);
 
-// The forms that addresses of links take, for sentences and help: "tcp://HOST:PORT or tls://HOST:PORT", with `between` between
-// them.
+// The forms of addresses, for messages and help: "tcp://HOST:PORT or tls://HOST:PORT", with `between` between two of them.
 std::string LinkForms(std::string_view between = " or ");
 
 }  // namespace tessera

@@ -19,7 +19,7 @@ namespace tessera {
 struct AcceptedLink {
   std::unique_ptr<Link> link;  // null: one of several connections of a link, not the last
   std::string peer;
-  std::string name = {};  // the name in its certificate: who it has proved to be; empty: nobody in particular
+  std::string name = {};  // the proved name, from its certificate; empty: none was proved
 };
 
 class LinkListener {
@@ -29,16 +29,15 @@ class LinkListener {
   virtual int fd() const = 0;  // for poll(2): readable when Accept() has something
   // As bound: with the port that the kernel chose when it was 0.
   virtual const LinkAddress& address() const = 0;
-  // The next connection, which is no link yet: never waits for the peer. kTimedOut when none waits, kResourceExhausted when
-  // this process is short of something. One thread.
+  // The next connection, which is no link yet. Does not wait for the peer. kTimedOut: none is there. kResourceExhausted: this
+  // process lacks descriptors or memory. One thread.
   virtual Result<UniqueFd> Accept() = 0;
   // Who has connected, as far as that is known before Finish(): "10.0.0.7:40312". Any thread.
   virtual std::string DescribePeer(int connection) const = 0;
-  // Makes a link of a connection of Accept() until `deadline_ns` (MonotonicNs). kTimedOut for a peer that says too little until
-  // then, kProtocolViolation for one that is no tessera, kVersionMismatch for one of another version, kPermissionDenied for one
-  // that may not connect, kUnavailable for one that leaves. shutdown(2) of the connection, or of a duplicate, ends the wait.
-  // Any thread, several at once. `proved` is called as soon as the peer has shown that it is one of ours, at tls:// by its
-  // certificate, elsewhere by its preamble; more may have to come then.
+  // Makes a link of a connection of Accept() until `deadline_ns` (MonotonicNs). `proved` is called as soon as the peer has shown
+  // that it is one of ours: at tls:// by its certificate, elsewhere by its preamble. shutdown(2) of the connection, or of a
+  // duplicate, ends the wait. Any thread, several at once. kTimedOut: the peer said too little until then. kProtocolViolation: it
+  // is no tessera. kVersionMismatch: it is of another version. kPermissionDenied: it may not connect. kUnavailable: it left.
   using Proved = std::function<void()>;
   virtual Result<AcceptedLink> Finish(UniqueFd connection, uint64_t deadline_ns, const Proved& proved) = 0;
 };

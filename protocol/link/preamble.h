@@ -1,4 +1,4 @@
-// How each end of a link over a stream begins, inside of whatever protects the stream.
+// The first bytes that each end of a stream link sends, inside TLS if there is any.
 #pragma once
 
 #include <cstdint>

@@ -18,18 +18,18 @@
 
 namespace tessera {
 
-// Who shows it may take a session over: random, minted by the server's host for one session, never logged.
+// Whoever shows the token may take the session over. Random; the server's host mints it for one session; never logged.
 struct ResumeToken {
   std::array<std::byte, 16> bytes{};
 
-  // A token that nobody ever had (getrandom(2)).
+  // A new token (getrandom(2)).
   static ResumeToken Mint();
-  // Takes equally long wherever they differ.
+  // Takes the same time wherever the tokens differ.
   bool Equals(const ResumeToken& other) const;
 };
 
 struct ResumeOffer {
-  // A session that nobody comes back for holds its memory of the GPU so long, at most.
+  // Without a link a session holds its GPU memory for so long at most.
   static constexpr uint32_t kGraceMsMax = 3'600'000;
 
   ResumeToken token;
@@ -39,7 +39,7 @@ struct ResumeOffer {
   static Result<ResumeOffer> Decode(std::span<const std::byte> payload);
 };
 
-// What one end has received when its link is lost and nothing can arrive through it any more.
+// What one end has received through a lost link, once nothing more can arrive.
 struct ResumeState {
   static constexpr size_t kRingsMax = 3;
 
@@ -47,8 +47,8 @@ struct ResumeState {
   struct Ring {
     uint32_t id = 0;        // TransferRing
     uint64_t received = 0;  // bytes that are here
-    uint64_t visible = 0;   // of them: up to the end of a record, as the sender said
-    uint64_t released = 0;  // of them: read, as far as this end has told or tells hereby
+    uint64_t visible = 0;   // of them: up to the end of a record, as the sender said so far
+    uint64_t released = 0;  // of them: read, as this end has said or says hereby
   };
 
   ResumeToken token;

@@ -17,7 +17,7 @@ class StreamLink : public Link {
   Result<FrameHeader> Receive(const Place& place) final;
 
  private:
-  // A payload that is copied for less than it costs to send it alone.
+  // Copying a payload up to this size costs less than sending it alone.
   static constexpr size_t kSmallBytesMax = size_t{8} << 10;
   static constexpr size_t kGatheredBytesMax = size_t{64} << 10;
 
@@ -28,7 +28,7 @@ class StreamLink : public Link {
 
   void Gather(std::span<const std::byte> bytes) { gathered_.insert(gathered_.end(), bytes.begin(), bytes.end()); }
 
-  std::vector<std::byte> gathered_;  // frames that wait for the next, and the header of one that is sent. Of the sending thread
+  std::vector<std::byte> gathered_;  // waiting frames, and the header of the one being sent. Of the sending thread
 };
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// From an address to a link, on either side, whatever its scheme. The one place that knows all kinds of links.
+// Makes a link from an address of any scheme, on either side. Only this file knows all kinds of links.
 //
 //   client's host                             server's host
 //   ConnectLink(address, options, deadline)   ListenForLinks(address, options)
@@ -19,31 +19,31 @@
 
 namespace tessera {
 
-// Does what a kind of link does to a whole process, once: sets its environment, loads its library. A program calls it before it
-// has threads. What is missing on this host is said again by the functions below.
+// Prepares the process for a kind of link, once: sets the environment, loads the library. Call it before the first thread. The
+// functions below repeat its error if something is missing on this host.
 Status PrepareLinks(const LinkAddress& address);
-// Where the library of PrepareLinks() loads further code from as it goes; empty where links of that scheme have none.
+// The directories from which the library of PrepareLinks() loads further code; empty: it has none.
 std::vector<std::string> LibraryDirectories(const LinkAddress& address);
 
-// Connects until `deadline_ns` (MonotonicNs; name lookup apart). kNotFound (no such host), kUnavailable (nobody listens, no way
-// there), kTimedOut (no answer), kProtocolViolation (somebody else listens), kVersionMismatch, kPermissionDenied (the options
-// allow it not, or the other side). Each sentence says what to do next. Any thread.
+// Connects until `deadline_ns` (MonotonicNs; the lookup of the name may take longer). kNotFound (no such host), kUnavailable
+// (nobody listens, no way there), kTimedOut (no answer), kProtocolViolation (somebody else listens), kVersionMismatch,
+// kPermissionDenied (the options or the other side do not allow it). Each sentence says what to do next. Any thread.
 Result<std::unique_ptr<Link>> ConnectLink(const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns);
-// LinkOptions::dial for that address, to be called by a process that may connect: with the same errors, as far as they are about
-// the socket. Empty where links of that scheme have no socket (ucx).
+// LinkOptions::dial for that address. A process that may connect calls it. Errors are those of ConnectLink() about the socket.
+// Empty: links of that scheme have no socket (ucx).
 DialSocket DialFor(const LinkAddress& address, const LinkOptions& options);
 
-// kUnavailable when somebody listens there already, kInvalidArgument when it is no address of this host, kNotFound when there
-// is no such host, kPermissionDenied when the options do not allow it.
-// `bound`: a socket of BindForLinks() to use; invalid: one of its own.
+// kUnavailable when somebody listens there already, kInvalidArgument when it is no address of this host, kNotFound when there is
+// no such host, kPermissionDenied when the options do not allow it. `bound`: a socket of BindForLinks(); invalid: the listener
+// makes one.
 Result<std::unique_ptr<LinkListener>> ListenForLinks(const LinkAddress& address, const LinkOptions& options, UniqueFd bound = {});
 
-// A socket on which connections queue before there is a listener and while none is, in whichever process. Invalid where links of
-// that scheme have no such socket (ucx). Errors as above, of the address alone.
+// A listening socket for ListenForLinks(). Connections queue on it also while no process has a listener. Invalid: links of that
+// scheme have no such socket (ucx). Errors as above, about the address alone.
 Result<UniqueFd> BindForLinks(const LinkAddress& address, const LinkOptions& options);
 
-// Who may connect without having proved anything: "every user of this host"; empty where everybody has to prove who he is (tls).
-// Asks a name server if it must.
+// Who may connect without any proof: "every user of this host"; empty: everybody has to prove who he is (tls). May ask a name
+// server.
 std::string WhoMayConnect(const LinkAddress& address);
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// Frames on their way in one direction of an impaired link: each comes out in order, when its time has come.
+// Holds the frames of one direction of an impaired link until their time has come. They come out in order.
 //
 // One thread pushes, one pops, any thread ends or drops.
 #pragma once
@@ -31,13 +31,13 @@ class DelayLine {
 
   explicit DelayLine(const Impairment& impairment) : impairment_(impairment), random_(impairment.seed) {}
 
-  // Waits while more than kBytesMax are on their way. Fails, once it was ended, with the reason.
+  // Waits while more than kBytesMax are on their way. After End() or Drop() it fails with their reason.
   Status Push(Frame frame) EXCLUDES(mutex_);
-  // Waits for the time of the next frame. Fails, once it was ended and everything came out, with the reason.
+  // Waits for the time of the next frame. Once the line has ended and is empty it fails with the reason.
   Result<Frame> Pop() EXCLUDES(mutex_);
   // Nothing follows. The first reason counts.
   void End(const Status& why) EXCLUDES(mutex_);
-  // As End(), and what is on its way is lost.
+  // As End(), and loses what is on its way.
   void Drop(const Status& why) EXCLUDES(mutex_);
   // When the last frame so far comes out.
   uint64_t last_due_ns() EXCLUDES(mutex_);
@@ -60,7 +60,7 @@ class DelayLine {
   std::minstd_rand random_ GUARDED_BY(mutex_);
   std::deque<Frame> frames_ GUARDED_BY(mutex_);
   uint64_t bytes_ GUARDED_BY(mutex_) = 0;
-  uint64_t wire_free_ns_ GUARDED_BY(mutex_) = 0;  // when the frames so far have left the wire's begin
+  uint64_t wire_free_ns_ GUARDED_BY(mutex_) = 0;  // when the sender has put all frames so far on the wire
   uint64_t due_ns_ GUARDED_BY(mutex_) = 0;        // of the last frame
   Status why_ GUARDED_BY(mutex_);
 };

@@ -1,4 +1,4 @@
-// How much worse than it is a link is to be: for tests, and for measuring what a network costs without having it.
+// How much worse a link is made: for tests, and for measuring the cost of a network without having one.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ struct Impairment {
   uint64_t bytes_per_second = 0;  // 0: as fast as the link behind
   uint64_t stall_ns = 0;          // now and then nothing moves for so long
   uint32_t stall_one_in = 1000;   // frames
-  uint64_t cut_after_frames = 0;  // the link is dropped instead of sending the next one; 0: never
-  uint64_t cut_after_bytes = 0;   // the frame that would go beyond so many is lost with the link; 0: never
+  uint64_t cut_after_frames = 0;  // instead of the next frame the link is dropped; 0: never
+  uint64_t cut_after_bytes = 0;   // the frame that exceeds so many bytes is lost with the link; 0: never
   uint64_t seed = 1;              // the same seed and the same frames: the same impairment
 
   // Reads "delay=0.05ms,rate=10gbit": any of delay, jitter and stall (each a number with us, ms or s, of one direction) and

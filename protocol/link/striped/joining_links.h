@@ -1,4 +1,4 @@
-// How a link of several connections (striped_link.h) comes about, over links of any kind:
+// Makes a link of several connections (striped_link.h), over links of any kind:
 //
 //   client's host                                  server's host
 //   ConnectJoined(connections, connect)            MakeJoiningListener(listener)
@@ -18,14 +18,14 @@
 
 namespace tessera {
 
-// Calls `connect` `connections` times (1 to kConnectionsMax) and makes one link of what it gives. Errors of `connect`, and
-// of MakeStripedLink(). What a single connection has to say first goes out with the next frame.
+// Calls `connect` `connections` times (1 to kConnectionsMax) and makes one link of the results. Errors of `connect` and of
+// MakeStripedLink(). The kJoin of a single connection goes out with the next frame.
 Result<std::unique_ptr<Link>> ConnectJoined(uint32_t connections, const std::function<Result<std::unique_ptr<Link>>()>& connect);
 
-// A listener whose Finish() makes links of what `listener` accepts. The last connection of a link to come gets it as a
-// whole; the others' AcceptedLink has no link. Nobody waits for it: connections whose others do not come in time are
-// dropped when some other comes. Errors of `listener`, which has to end the wait for a first frame too (shutdown(2)),
-// and kProtocolViolation for connections that do not belong together, also by who is at their other ends.
+// A listener whose Finish() makes links of the connections that `listener` accepts. The last connection of a link gets the whole
+// link; the AcceptedLink of the others has none. No thread waits for missing connections: an incomplete link that is too old is
+// dropped when the next connection comes. Errors of `listener`, which has to end the wait for a first frame too (shutdown(2)).
+// kProtocolViolation: connections do not belong together, or have different peers.
 std::unique_ptr<LinkListener> MakeJoiningListener(std::unique_ptr<LinkListener> listener);
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// What an address leads to over TCP: the sockets' addresses of a host, and whether that is this host.
+// The socket addresses of a host, and whether it is this host.
 #pragma once
 
 #include <sys/socket.h>
@@ -17,17 +17,17 @@ struct TcpEndpoint {
   socklen_t length = 0;
 
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
-  // Whether what is sent there never leaves this host: 127.0.0.0/8, also in IPv6's clothes, and ::1.
+  // Whether it is a loopback address: 127.0.0.0/8, also mapped to IPv6, or ::1.
   bool IsLoopback() const;
   uint16_t port() const;
 };
 
-// The addresses of a host, in the order in which they are to be tried (getaddrinfo(3); asks a name server if it must, which
-// takes as long as the resolver's configuration lets it). kNotFound when there is no such host. Any thread.
+// The addresses of a host, in the order to try them (getaddrinfo(3)). May ask a name server, for as long as the resolver's
+// configuration allows. kNotFound: there is no such host. Any thread.
 Result<std::vector<TcpEndpoint>> Resolve(const LinkAddress& address);
 
-// Ok when every endpoint is on this host, or `insecure` is true: else kPermissionDenied. Without encryption whoever sees the
-// bytes on their way can read and change all that programs compute.
+// Ok if every endpoint is on this host or `insecure` is true, else kPermissionDenied. Without encryption anybody on the way can
+// read and change what programs compute.
 Status CheckSecure(const LinkAddress& address, const std::vector<TcpEndpoint>& endpoints, bool insecure);
 
 }  // namespace tessera

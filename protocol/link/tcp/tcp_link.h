@@ -1,4 +1,4 @@
-// A link over a TCP connection, plain: neither encrypted nor authenticated. Who may connect is its user's affair.
+// A link over a plain TCP connection: neither encrypted nor authenticated. Its user has to see to who may connect.
 //
 //   client's host                                   server's host
 //   ConnectTcp(address, insecure, deadline)         TcpListener::Bind(address, insecure)
@@ -28,9 +28,9 @@ namespace tessera {
 Result<std::unique_ptr<Link>> ConnectTcp(const LinkAddress& address, bool insecure, uint64_t deadline_ns,
                                          const DialSocket& dial = {});
 
-// Makes an attempt to connect, and a few more until `deadline_ns` while whoever listens hangs up before it has said anything
-// (`*hung_up`): a gateway does so with the oldest of many who connect at once. What the first one gave, unless one of the others
-// says more. An attempt sets `*hung_up` in any case.
+// Makes an attempt to connect. If the listener hangs up before it has said anything (`*hung_up`) it makes a few more, until
+// `deadline_ns`: a gateway hangs up on the oldest when many connect at once. Returns the first result, unless a later one says
+// more. Every attempt sets `*hung_up`.
 using ConnectAttempt = std::function<Result<std::unique_ptr<Link>>(uint64_t deadline_ns, bool* hung_up)>;
 Result<std::unique_ptr<Link>> ConnectAgain(uint64_t deadline_ns, const ConnectAttempt& attempt);
 
@@ -47,13 +47,13 @@ Result<std::unique_ptr<Link>> MakeTcpLink(UniqueFd socket);
 
 class TcpListener : public LinkListener {
  public:
-  // Connections that the kernel holds for us: those of a moment, when many strangers connect.
+  // Connections that the kernel keeps until we accept them: enough when many strangers connect at once.
   static constexpr int kBacklog = 4096;
 
   // kUnavailable when somebody listens there already, kInvalidArgument when it is no address of this host; errors of
   // Resolve() and CheckSecure().
   static Result<TcpListener> Bind(const LinkAddress& address, bool insecure);
-  // Goes on with a socket of Bind() that another process has kept (Release). Errors only of the system.
+  // Goes on with a socket of Bind() that another process has kept (Release()). Only system errors.
   static Result<TcpListener> Adopt(UniqueFd socket, const LinkAddress& address);
   UniqueFd Release() { return std::move(socket_); }
 
