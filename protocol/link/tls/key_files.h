@@ -1,8 +1,8 @@
-// The files that say who a side of tls:// is, and whom it believes, as text: what of it needs no OpenSSL.
+// Reads the files that say who a side of tls:// is and whom it trusts. They stay text here, so this needs no OpenSSL.
 //
-// A file that is not named is where the environment says (TESSERA_CERTIFICATE, TESSERA_KEY, TESSERA_AUTHORITY), else
-// certificate.pem, key.pem and authority.pem in $XDG_CONFIG_HOME/tessera (~/.config/tessera); of a server that root runs, in
-// /etc/tessera. Any thread.
+// The environment names files that the user does not (TESSERA_CERTIFICATE, TESSERA_KEY, TESSERA_AUTHORITY). Without it they are
+// certificate.pem, key.pem and authority.pem in $XDG_CONFIG_HOME/tessera (~/.config/tessera), or in /etc/tessera for a server
+// that root runs. Any thread.
 #pragma once
 
 #include <sys/stat.h>
@@ -17,7 +17,7 @@ namespace tessera {
 
 enum class TlsRole { kClient, kServer };
 
-// What stands in them. The key is wiped at the end.
+// The contents of the files. The destructor wipes the key.
 struct KeyTexts {
   KeyTexts() = default;
   KeyTexts(KeyTexts&&) = default;
@@ -25,20 +25,20 @@ struct KeyTexts {
   ~KeyTexts();
 
   std::string certificate, key, authority;
-  bool restricted = false;           // `allowed` alone may connect, not whoever the authority signed
+  bool restricted = false;           // only `allowed` may connect, not everybody whom the authority signed
   std::vector<std::string> allowed;  // names in certificates
 };
 
-// `files` with what is empty filled in as above.
+// `files` with empty names filled in as above.
 KeyFiles LocateKeyFiles(TlsRole role, const KeyFiles& files);
-// All files that a side reads; "" for one that it does without.
+// All files that a side reads; "" for one that it does not need.
 std::vector<std::string> FilesOf(TlsRole role, const LinkOptions& options);
-// Reads `files`, which were located, and the names of `options`. kPermissionDenied with what to do: one is missing or cannot be
-// read, others may read the key or change the authority.
+// Reads `files`, whose names are all filled in, and the names of `options`. kPermissionDenied with what to do: a file is missing
+// or cannot be read, or others may read the key or change the authority.
 Result<KeyTexts> ReadKeyFiles(TlsRole role, const KeyFiles& files, const LinkOptions& options);
-// What is known of a file of `options`; false when it cannot be opened or found.
+// stat(2) of a file of `options`; false when it cannot be opened or found.
 bool LookAtKeyFile(const LinkOptions& options, const std::string& path, struct stat* state);
-// "'tessera keys server NAME'", for sentences: what makes a certificate of that role.
+// The command that makes a certificate of that role, for messages: "'tessera keys server NAME'".
 const char* KeysCommand(TlsRole role);
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
-// Threads that seal and open the records of large frames together with the thread that sends or receives them. The cipher takes
-// longer for a byte than the network does: alone, a core that does both leaves the network waiting.
+// Threads that help to seal and open the records of large frames, beside the thread that sends or receives them. The cipher takes
+// longer for a byte than the network, so one core alone would leave the network waiting.
 //
 //   crew.ForEach(records, [&](size_t lane, size_t i) { keys.SealAt(lane, first + i, ...); });
 #pragma once
@@ -13,13 +13,13 @@ namespace tessera {
 class TlsCrew : public WorkCrew {
  public:
   static constexpr size_t kHelpersMax = 3;
-  // A machine with fewer cores has better things to do with them.
+  // A machine with fewer cores needs them for other work.
   static constexpr size_t kCoresMin = 8;
 
   // `helpers` threads, at most kHelpersMax.
   explicit TlsCrew(size_t helpers);
 
-  // That of the process, for all of its links; it lives as long. Without helpers below kCoresMin.
+  // The crew of the process, for all its links. It is never destroyed. It has no helpers below kCoresMin.
   static TlsCrew& OfProcess();
 };
 

@@ -1,4 +1,4 @@
-// The begin of a TLS 1.3 connection: both sides show their certificates, and agree on keys. OpenSSL does it.
+// The handshake of TLS 1.3, by OpenSSL: both sides show their certificates and agree on keys.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +15,12 @@ namespace tessera {
 
 struct TlsObserved;
 
-// What a handshake leaves.
+// The result of a handshake.
 struct TlsSession {
   bool client = false;  // this side
   TlsSecret sending;
   TlsSecret receiving;
-  std::vector<std::byte> received;  // of records that already followed
+  std::vector<std::byte> received;  // bytes of records that have already followed
   CertificateDescription peer;
   std::shared_ptr<SSL> ssl;  // of the handshake; its own records begin with `received`
 };
@@ -28,16 +28,16 @@ struct TlsSession {
 // A handshake by itself, without a socket. One thread.
 class TlsHandshake {
  public:
-  // What `parties` refers to outlives this.
+  // What `parties` refers to outlives this object.
   explicit TlsHandshake(const TlsParties& parties);
   ~TlsHandshake();
   TlsHandshake(const TlsHandshake&) = delete;
 
-  // Takes bytes from the peer, none at first. Ok: go on (done() says whether there is something to wait for). A failure, whose
-  // sentence says what to do: over; Outgoing() may still have what the peer is to hear.
+  // Takes bytes from the peer, none at first. Ok: the handshake goes on, or is done(). A failure ends it, with a sentence that
+  // says what to do; Outgoing() may still have an alert for the peer.
   Status Take(std::span<const std::byte> bytes);
   bool done() const { return done_; }
-  // What is to be sent now.
+  // The bytes to send now.
   std::vector<std::byte> Outgoing();
   // After done(), once.
   TlsSession Finish();
@@ -51,8 +51,8 @@ class TlsHandshake {
   bool done_ = false;
 };
 
-// Shakes hands on a connected, non-blocking socket until `deadline_ns` (MonotonicNs). Besides the failures of TlsHandshake:
-// kTimedOut, kUnavailable when the peer leaves; a peer that speaks plain TCP is told that this is TLS.
+// Shakes hands on a connected, non-blocking socket until `deadline_ns` (MonotonicNs). Failures of TlsHandshake; kTimedOut;
+// kUnavailable when the peer leaves. A peer that speaks plain TCP is told that this is TLS.
 Result<TlsSession> ShakeHands(int socket, const TlsParties& parties, uint64_t deadline_ns);
 
 }  // namespace tessera

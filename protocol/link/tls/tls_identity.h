@@ -1,4 +1,4 @@
-// Who this side is, and whom it believes: certificate, key and authority from files (key_files.h), ready for handshakes.
+// Who this side is and whom it trusts: certificate, key and authority from files (key_files.h), ready for handshakes.
 #pragma once
 
 #include <memory>
@@ -18,12 +18,12 @@ namespace tessera {
 
 class TlsIdentity {
  public:
-  // Reads the files. kPermissionDenied with what to do: one is missing or cannot be read, others may read the key or change the
-  // authority, they do not belong together, the certificate's time is over. `protocol`: what is spoken inside, for peers that ask
-  // by ALPN: a server's handshake fails with those that want others alone. Any thread.
+  // Reads the files. `protocol`: what is spoken inside, for ALPN: a server refuses a peer that offers only others; empty:
+  // anything. kPermissionDenied with what to do: a file is missing or cannot be read, others may read the key or change the
+  // authority, the files do not belong together, or the certificate has expired. Any thread.
   static Result<std::shared_ptr<const TlsIdentity>> Load(TlsRole role, const LinkOptions& options,
                                                          std::string_view protocol = {});
-  // The same of texts that were read already; `files` is for sentences.
+  // The same from texts that were read already; `files` is for messages.
   static Result<std::shared_ptr<const TlsIdentity>> Make(TlsRole role, const KeyFiles& files, const KeyTexts& texts,
                                                          std::string_view protocol = {});
   ~TlsIdentity();
@@ -31,9 +31,9 @@ class TlsIdentity {
   TlsRole role() const { return role_; }
   const KeyFiles& files() const { return files_; }
   const CertificateDescription& own() const { return own_; }
-  // Those whose signature counts, for sentences: "'A' (key 0f3a91c2d4e5b687), 'B' (key ...)", the first ones.
+  // The first trusted authorities, for messages: "'A' (key 0f3a91c2d4e5b687), 'B' (key ...)".
   const std::string& authorities() const { return authorities_; }
-  // Whether a peer with this certificate, which the authority has signed, may connect.
+  // Whether a peer with this certificate may connect. The authority has signed it.
   bool Allows(const CertificateDescription& peer) const;
   // For SSL_new(); any thread.
   SSL_CTX* context() const { return context_; }
@@ -53,8 +53,8 @@ class TlsIdentity {
   SSL_CTX* context_ = nullptr;
 };
 
-// The identity of a side that listens, which follows its files: when they have changed they are read again. Files that cannot
-// be used leave it as it was, with a line in the log: they may be just being replaced.
+// The identity of a side that listens. It reads its files again when they have changed. If they cannot be used, perhaps because
+// they are just being replaced, it keeps the old identity and logs a line.
 class TlsIdentityKeeper {
  public:
   // `protocol` as of TlsIdentity::Load().
@@ -64,7 +64,7 @@ class TlsIdentityKeeper {
   std::shared_ptr<const TlsIdentity> Current() EXCLUDES(mutex_);
 
  private:
-  using Stamps = std::vector<std::string>;  // what changes when a file does, of each
+  using Stamps = std::vector<std::string>;  // of each file: a text that changes with the file
   TlsIdentityKeeper(TlsRole role, const LinkOptions& options, std::string_view protocol);
   Stamps TakeStamps() const;
 

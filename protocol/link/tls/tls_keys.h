@@ -20,28 +20,28 @@ struct CertificateRequest {
   static constexpr size_t kNameBytesMax = 64;  // of a common name (RFC 5280, A.1: ub-common-name)
 
   std::string name;                // the common name
-  std::vector<std::string> names;  // of subjectAltName: DNS names and IP addresses that a server is called by
-  bool server = false;             // its purpose: to listen
-  bool client = false;             // to connect
+  std::vector<std::string> names;  // of subjectAltName: a server's DNS names and IP addresses
+  bool server = false;             // it may listen
+  bool client = false;             // it may connect
   time_t begins = 0;
   time_t ends = 0;
 };
 
-// An authority that signed itself. kInvalidArgument for a name that is empty or too long, kInternal when OpenSSL fails.
+// Makes an authority that signs itself. kInvalidArgument: the name is empty or too long. kInternal: OpenSSL failed.
 Result<PemPair> MakeAuthority(const std::string& name, time_t begins, time_t ends);
 
-// A certificate of a new key, signed by `authority`. kInvalidArgument for names that cannot be, an authority that is none.
+// Makes a key and its certificate, signed by `authority`. kInvalidArgument: a name is impossible, or `authority` is none.
 Result<PemPair> SignCertificate(const PemPair& authority, const CertificateRequest& request);
 
-// A request (PKCS#10, in PEM form) for a certificate of this private key, for that name. kInvalidArgument: it is no key, or no
-// name.
+// Makes a request (PKCS#10, in PEM form) for a certificate of this private key and name. kInvalidArgument: the key or the name is
+// none.
 Result<std::string> MakeSigningRequest(const std::string& key, const std::string& name);
 
-// The certificate of `request`, of the key in `signing_request`, of which nothing else counts. kInvalidArgument: that is no
-// request in PEM form, is not signed by its own key, is of a weak key or for another name; and as of SignCertificate().
+// Signs the certificate that `request` describes. Only the key of `signing_request` counts. kInvalidArgument: `signing_request`
+// is no request in PEM form, is not signed by its own key, has a weak key or another name; and as SignCertificate().
 Result<std::string> SignRequest(const PemPair& authority, const CertificateRequest& request, const std::string& signing_request);
 
-// What an authority's certificate says. kInvalidArgument: these are no authority's.
+// What an authority's certificate says. kInvalidArgument: it is no authority's certificate and key.
 Result<CertificateDescription> DescribeAuthority(const PemPair& authority);
 
 }  // namespace tessera

@@ -1,11 +1,10 @@
-// A link over TCP and TLS 1.3: encrypted, and both ends have shown a certificate that the other's authority has signed.
+// A link over TCP and TLS 1.3. It is encrypted, and each end has shown a certificate that the other end's authority has signed.
 //
 //   client's host                          server's host
 //   ConnectTls(address, options, deadline) TlsListener::Bind(address, options)
 //                                          listener.Finish(listener.Accept(), deadline)
 //
-// Inside are the preamble and the frames of the TCP link. The end is a close_notify; a connection that ends without one was
-// cut.
+// Inside are the preamble and the frames of the TCP link. A connection ends with close_notify; without one it was cut.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +23,8 @@
 
 namespace tessera {
 
-// Connects, shows the certificate of `options` and looks at the gateway's: signed by the authority, for the host of `address`.
-// Errors as of ConnectLink(). The files are read for each connection. Any thread.
+// Connects, shows the certificate of `options`, and checks the gateway's: it must be signed by the authority and for the host of
+// `address`. The files are read for each connection. Errors of ConnectLink(). Any thread.
 Result<std::unique_ptr<Link>> ConnectTls(const LinkAddress& address, const LinkOptions& options, uint64_t deadline_ns,
                                          const TlsTuning& tuning = {});
 
@@ -37,8 +36,8 @@ Result<AcceptedLink> AcceptTls(
 
 class TlsListener : public LinkListener {
  public:
-  // Errors as of ListenForLinks(), of TlsIdentity::Load(), of TuningOf().
-  // `bound`: a socket of TcpListener::Bind() to use; invalid: one of its own.
+  // Errors of ListenForLinks(), TlsIdentity::Load() and TuningOf(). `bound`: a socket of TcpListener::Bind(); invalid: the
+  // listener makes one.
   static Result<std::unique_ptr<TlsListener>> Bind(const LinkAddress& address, const LinkOptions& options, UniqueFd bound = {});
 
   int fd() const override { return tcp_.fd(); }

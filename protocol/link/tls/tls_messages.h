@@ -1,5 +1,5 @@
-// Handshake messages behind the handshake (RFC 8446, 4.6): new keys, and a server's tickets, which are passed over. A record may
-// have several of them, or a part of one.
+// Handshake messages that come after the handshake (RFC 8446, 4.6): new keys, and a server's tickets, which are skipped. A record
+// may hold several of them, or a part of one.
 #pragma once
 
 #include <array>
@@ -13,12 +13,12 @@ namespace tessera {
 
 class TlsMessages {
  public:
-  // `from_server`: whether the peer is one. A client has nothing to send but new keys.
+  // `from_server`: the peer is a server. A client may send new keys only.
   explicit TlsMessages(bool from_server) : from_server_(from_server) {}
 
   enum class Heard : uint8_t { kNothing, kNewKeys, kNewKeysWanted };
-  // Takes the content of the next record of this kind. kNewKeys: what follows has the peer's next keys, kNewKeysWanted: and it
-  // wants ours to change too. kProtocolViolation for what does not belong here.
+  // Takes the content of the next handshake record. kNewKeys: from now on the peer uses its next keys. kNewKeysWanted: it also
+  // wants us to change ours. kProtocolViolation: a message that may not come here.
   Result<Heard> Take(std::span<const std::byte> content);
   // Whether a message has begun and not ended: its rest comes in the next record.
   bool within() const { return have_ != 0; }
@@ -27,7 +27,7 @@ class TlsMessages {
   static constexpr size_t kHeaderBytes = 4;  // the kind, and the length of what follows
 
   const bool from_server_;
-  std::array<uint8_t, kHeaderBytes + 1> begin_{};  // of the message that has begun: as much of it as is looked at
+  std::array<uint8_t, kHeaderBytes + 1> begin_{};  // the part of the present message that matters
   size_t have_ = 0;                                // bytes of it that have come
 };
 

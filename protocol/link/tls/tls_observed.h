@@ -1,5 +1,5 @@
-// What OpenSSL tells during one handshake: the secrets that it hands out for key logs, and why a certificate did not pass.
-// One thread, that of the handshake.
+// Collects what OpenSSL tells during one handshake: the secrets that it hands out for key logs, and why a certificate was
+// refused. The thread of the handshake.
 #pragma once
 
 #include "protocol/link/tls/tls_certificate.h"
@@ -11,11 +11,11 @@ typedef struct ssl_ctx_st SSL_CTX;  // likewise
 namespace tessera {
 
 struct TlsObserved {
-  // Once for each context: its handshakes tell, and want a certificate of the peer. Each of them is to be watched.
+  // Call it once for each context. Its handshakes then demand the peer's certificate, and each needs Watch().
   static void Prepare(SSL_CTX* context);
-  // From now on `ssl` tells this, which outlives it.
+  // From now on `ssl` tells this object, which outlives it.
   void Watch(SSL* ssl);
-  // From now on `ssl`, whose handshake is over, tells nobody.
+  // The handshake of `ssl` is over: it tells nobody from now on.
   static void Leave(SSL* ssl);
 
   TlsSecret client, server;

@@ -31,7 +31,7 @@ using ExtensionPtr = std::unique_ptr<X509_EXTENSION, OpensslFree<X509_EXTENSION_
 // A BIO that reads `text`, which must outlive it.
 BioPtr ReadFrom(const std::string& text);
 
-// OpenSSL's own words for what went wrong last on this thread; forgets all of them.
+// OpenSSL's words for the last error on this thread. Clears OpenSSL's error queue.
 std::string OpensslWords();
 
 }  // namespace tessera

@@ -1,7 +1,7 @@
-// Bytes over TCP under TLS 1.3 in OpenSSL's own records, for whoever trusts those more than ours. For tls_link.cc.
+// Bytes over TCP under TLS 1.3 in OpenSSL's own records, for users who trust those more than ours. For tls_link.cc.
 //
-// An SSL object is for one thread at a time: it is under a lock, and has no socket. Both directions share that lock while records
-// are made or opened, but neither waits for the network with it.
+// An SSL object is for one thread at a time, so a lock guards it, and it has no socket. Both directions take the lock to make or
+// open records. Neither holds it while it waits for the network.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ namespace tessera {
 
 class TlsOpensslStream : public TlsBytes {
  public:
-  // The SSL object of `session` is this one's from now on.
+  // Takes over the SSL object of `session`.
   TlsOpensslStream(std::unique_ptr<TcpStream> tcp, const TlsSession& session, const TlsTuning& tuning);
   ~TlsOpensslStream() override { Close(); }
 
@@ -29,12 +29,12 @@ class TlsOpensslStream : public TlsBytes {
   void Drop() override EXCLUDES(using_);
 
  private:
-  // Makes records of what is in plain_.
+  // Makes records of plain_.
   Status Seal() REQUIRES(sending_) EXCLUDES(using_);
-  // What the SSL object wants to be sent: into sealed_.
+  // Moves what the SSL object wants to send into sealed_.
   void TakeSealed() REQUIRES(sending_, using_);
   void SayLast() REQUIRES(sending_) EXCLUDES(using_);
-  // Opens what is there. No bytes: more has to come. What came before a failure counts.
+  // Opens the records that are there. 0 bytes: more has to come. Bytes before a failure count.
   Result<size_t> Open(std::span<std::byte> to) EXCLUDES(using_);
   // Why SSL_read() failed.
   Status Describe(int error);

@@ -1,12 +1,12 @@
-// A TLS connection whose handshake is over, as a pipe between its socket and one of this process: what speaks a protocol of its
-// own over descriptors (gRPC) does so under TLS. In OpenSSL's records.
+// A pipe between a TLS connection, after its handshake, and a plain socket of this process. So a library that speaks its protocol
+// over a descriptor (gRPC) does so under TLS. The records are OpenSSL's.
 //
 //   TlsPipe pipe(std::move(network), std::move(plain), session);       // both non-blocking stream sockets
 //   pipe.Watch(&ready); poll(..., at most until pipe.again_ns());
 //   if (!pipe.Move(two of ready, MonotonicNs())) ...                   // it is over; the sockets go with it
 //
-// Each direction has room for a record and a half, and takes nothing before what it has is gone: who does not read is not
-// written for. One thread at a time; nothing waits.
+// Each direction has room for a record and a half, and takes more only when that is gone. So nothing piles up for a side that
+// does not read. One thread at a time; nothing waits.
 #pragma once
 
 #include <poll.h>
@@ -24,7 +24,7 @@ namespace tessera {
 
 class TlsPipe {
  public:
-  // How long this side waits, at the end, for the other to take what was sent.
+  // How long this side waits at the end until the other has taken what was sent.
   static constexpr uint64_t kEndNs = 2'000'000'000;
 
   // The SSL object of `session` is this one's from now on.
@@ -35,16 +35,16 @@ class TlsPipe {
   // Appends kWatched entries for poll().
   static constexpr size_t kWatched = 2;
   void Watch(std::vector<pollfd>* ready) const;
-  // When Move() has something to do by itself (MonotonicNs): at once while there is more than it moves in one turn; kNoDeadline.
+  // When to call Move() without an event (MonotonicNs): at once if one turn was not enough; kNoDeadline: never.
   uint64_t again_ns() const;
-  // Moves what can be moved, for a while. `ready`: what poll() said of the entries of Watch(). False: it is over.
+  // Moves what can be moved, for a bounded time. `ready`: the entries of Watch() after poll(). False: the connection is over.
   bool Move(std::span<const pollfd> ready, uint64_t now_ns);
 
-  // With which alert the peer ended it (RFC 8446, 6); -1: with none, or it goes on.
+  // The alert with which the peer ended the connection (RFC 8446, 6); -1: none, or it goes on.
   int alert() const { return alert_; }
 
  private:
-  // Each: whether something was moved.
+  // Each returns whether something was moved.
   bool Write();    // sealed_ to the network
   bool Deliver();  // opened_ to the process
   bool Hear();     // from the network to OpenSSL
@@ -75,10 +75,10 @@ class TlsPipe {
   int alert_ = -1;
 };
 
-// The record with which a side that has shaken hands, and has sent nothing since, ends it: `alert` is one of RFC 8446, 6. For
-// what OpenSSL has no way to say.
+// The record with an alert (RFC 8446, 6) by which a side ends a connection right after the handshake. For alerts that OpenSSL
+// cannot send.
 std::vector<std::byte> SealedAlert(const TlsSession& session, uint8_t alert);
-// The alert by which a peer whose certificate is good hears that its name may not connect.
+// The alert for a peer whose certificate is good but whose name may not connect.
 std::vector<std::byte> SealedAccessDenied(const TlsSession& session);
 
 }  // namespace tessera

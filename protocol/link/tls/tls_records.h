@@ -1,8 +1,7 @@
-// Records of TLS 1.3 under the keys of one direction (RFC 8446, section 5): what protects a stream once OpenSSL's handshake is
-// over.
+// Seals and opens the records of TLS 1.3 in one direction (RFC 8446, section 5), once OpenSSL's handshake is over.
 //
-// The two directions of a connection share nothing, so that one thread may send while another receives without a lock, which
-// OpenSSL's SSL objects do not allow. Links know only the cipher suite TLS_AES_256_GCM_SHA384. Peers see ordinary TLS.
+// The two directions of a connection share nothing. So one thread may send while another receives, without a lock; OpenSSL's SSL
+// objects do not allow that. Links know only the cipher suite TLS_AES_256_GCM_SHA384. Peers see ordinary TLS.
 #pragma once
 
 #include <array>
@@ -19,8 +18,8 @@ namespace tessera {
 
 inline constexpr const char* kTlsSuite = "TLS_AES_256_GCM_SHA384";
 
-// What a suite protects records with: an AEAD with a nonce of 12 bytes and a tag of 16. Links have kTlsSuite, the published
-// traces of TLS 1.3 another (RFC 8448).
+// A cipher suite: an AEAD with a nonce of 12 bytes and a tag of 16. Links use kTlsSuite; the published traces of TLS 1.3 (RFC
+// 8448) use another.
 struct TlsSuite {
   const EVP_MD* (*hash)();
   const EVP_CIPHER* (*cipher)();
@@ -29,7 +28,7 @@ struct TlsSuite {
 };
 inline constexpr TlsSuite kTlsAes256Sha384 = {EVP_sha384, EVP_aes_256_gcm, 32, 48};
 
-// What the keys of one direction follow from: of the suite's length. Wiped when it goes.
+// The secret from which the keys of one direction are derived, as long as the suite's hash. The destructor wipes it.
 struct TlsSecret {
   static constexpr size_t kBytes = 48;  // of kTlsSuite, which no suite exceeds
   std::array<uint8_t, kBytes> bytes{};
@@ -45,13 +44,13 @@ enum class TlsContent : uint8_t { kNone = 0, kAlert = 21, kHandshake = 22, kData
 constexpr size_t kTlsHeaderBytes = 5;
 constexpr size_t kTlsTagBytes = 16;
 constexpr size_t kTlsPlainBytesMax = 16384;
-// What a record has besides its plain text: header, type of its content, tag.
+// A record's bytes besides its plain text: header, content type, tag.
 constexpr size_t kTlsOverheadBytes = kTlsHeaderBytes + 1 + kTlsTagBytes;
-// Behind the header. A peer may pad, but not beyond this (section 5.4).
+// A record's bytes behind the header, padding included (section 5.4).
 constexpr size_t kTlsBodyBytesMax = kTlsPlainBytesMax + 1 + kTlsTagBytes;
 
-// The keys of one direction, one record after the other. One thread at a time; but threads in different lanes may seal, or
-// open, records of one generation of keys at once, whose numbers they say.
+// The keys of one direction, one record after the other. One thread at a time. But several threads in different lanes may seal
+// (or open) records of the same keys at once, if they give the records' numbers.
 class TlsKeys {
  public:
   // `lanes`: from 0 on.
@@ -69,17 +68,17 @@ class TlsKeys {
     TlsContent content;
     size_t bytes;
   };
-  // Opens the next record, which is whole: `record` begins with its header. Its plain text goes to the begin of `to`, of at
-  // least PlainRoom(record) bytes; what is there otherwise is spoilt. kProtocolViolation for a record that was changed on its
-  // way: then nothing there counts.
+  // Opens the next record: `record` is whole and begins with the header. The plain text goes to the beginning of `to`, which has
+  // at least PlainRoom(record) bytes; the rest of `to` is spoilt. kProtocolViolation: the record was changed on its way, and
+  // nothing in `to` counts.
   Result<Opened> Open(std::span<const std::byte> record, std::byte* to) { return OpenAt(0, sequence_++, record, to); }
   Result<Opened> OpenAt(size_t lane, uint64_t sequence, std::span<const std::byte> record, std::byte* to);
   static size_t PlainRoom(std::span<const std::byte> record) { return record.size() - kTlsOverheadBytes; }
 
-  // The next generation of keys (section 7.2), as of a KeyUpdate.
+  // Changes to the next keys (section 7.2), after a KeyUpdate.
   void Update();
-  uint64_t records() const { return sequence_; }  // under these keys; the number of the next
-  // So many were sealed, or opened, by their numbers.
+  uint64_t records() const { return sequence_; }  // under these keys, and so the number of the next one
+  // `count` records were sealed, or opened, by their numbers.
   void Skip(uint64_t records) { sequence_ += records; }
 
  private:
@@ -91,7 +90,7 @@ class TlsKeys {
   void Derive();
   // HKDF-Expand-Label of the secret without a context (section 7.1), for results of at most one block of the hash.
   void Expand(std::string_view label, std::span<uint8_t> result) const;
-  // Begins a record; what it is sealed or opened with.
+  // Begins a record. Returns the cipher for it.
   EVP_CIPHER_CTX* Begin(size_t lane, uint64_t sequence, bool seal, std::span<const std::byte, kTlsHeaderBytes> header);
 
   const TlsSuite suite_;
@@ -102,12 +101,12 @@ class TlsKeys {
   std::vector<Lane> lanes_;
 };
 
-// What is said of a record that does not open, of bytes that are none. kProtocolViolation.
+// kProtocolViolation, for a record that does not open or bytes that are no record.
 Status TlsRecordChanged();
 Status TlsNoRecord();
 
-// The length of the record whose header `begin` begins with (at least kTlsHeaderBytes), header included. kProtocolViolation for
-// what cannot be a protected record.
+// The length of a record, header included. `begin`: its first bytes, at least kTlsHeaderBytes. kProtocolViolation: it cannot be a
+// protected record.
 Result<size_t> TlsRecordBytes(std::span<const std::byte> begin);
 
 }  // namespace tessera

@@ -1,7 +1,7 @@
 // Bytes over TCP under TLS 1.3, after the handshake, in records of ours. For tls_link.cc.
 //
-// One thread sends while another receives, without a lock between them: each direction has its own keys (tls_records.h) and
-// nothing else that changes. Where they touch, a peer that asks for new keys, is a flag.
+// One thread sends while another receives, without a lock between them: each direction has its own keys (tls_records.h). They
+// share only a flag, for a peer that asks for new keys.
 #pragma once
 
 #include <atomic>
@@ -34,27 +34,26 @@ class TlsStream : public TlsBytes {
   void Close() override EXCLUDES(sending_);
   void Drop() override { tcp_->Drop(); }
 
-  // Tells the peer an alert instead of the goodbye, and closes.
+  // Closes, with an alert to the peer instead of the goodbye.
   void Refuse(uint8_t alert) EXCLUDES(sending_);
 
  private:
   static constexpr uint8_t kCloseNotify = 0;
 
   Status SealAndSend(std::span<const std::byte> first, std::span<const std::byte> second) REQUIRES(sending_);
-  // Seals the begin of `first` and then `second`, as many records as there is room for in `to`, and takes it off them. Returns
-  // their bytes.
+  // Seals from `first`, then from `second`, as many records as fit into `to`, and takes what it sealed off them. Returns the
+  // bytes of the records.
   size_t SealRecords(TlsKeys& keys, std::span<const std::byte>& first, std::span<const std::byte>& second,
                      std::span<std::byte> to);
   void SayLast(uint8_t alert) REQUIRES(sending_);
-  // Opens the next record. What it has of the stream is in the begin of `to`, which is returned, or in plain_ when it does not
-  // fit there.
+  // Opens the next record. Its data goes to the beginning of `to`, which is returned, or to plain_ if it does not fit.
   Result<size_t> NextRecord(std::span<std::byte> to);
-  // The same for all the full records of data that are there, if they are several; 0: they are not. From one on that is
-  // something else, as of a peer that pads, they are left for NextRecord().
+  // The same for all full records of data that are there; 0: fewer than two are. It stops at the first record that is something
+  // else, or padded: NextRecord() takes that.
   Result<size_t> NextRecordsTogether(std::span<std::byte> to);
   // Waits for a whole record.
   Result<std::span<const std::byte>> AwaitRecord();
-  // What a record of another kind than data means for the receiving thread.
+  // Handles a record that is not data. The receiving thread.
   Status TakeAlert(std::span<const std::byte> alert);
   Status TakeHandshake(std::span<const std::byte> content);
 
@@ -73,11 +72,11 @@ class TlsStream : public TlsBytes {
   // Of the receiving thread.
   TlsKeys receive_keys_;
   TlsMessages messages_;
-  size_t alone_ = 0;                // records to be opened one by one: those that were tried together in vain
+  size_t alone_ = 0;                // records to open one by one, since opening them together failed
   std::vector<std::byte> records_;  // as they came
   size_t records_begin_ = 0;
   size_t records_end_ = 0;
-  std::vector<std::byte> plain_;  // what was opened and has not been asked for yet
+  std::vector<std::byte> plain_;  // opened data that nobody has asked for yet
   size_t plain_begin_ = 0;
   size_t plain_end_ = 0;
   int alert_ = -1;

@@ -1,4 +1,4 @@
-// How a TLS link goes about it; the defaults are for everybody but tests and benchmarks.
+// Settings of a TLS link. Only tests and benchmarks change the defaults.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@
 
 namespace tessera {
 
-// Sealed under one key, then the next follows (RFC 8446, 5.5: at most 2^24.5 with this cipher).
+// Records under one key; then the next key follows (RFC 8446, 5.5: at most 2^24.5 with this cipher).
 inline constexpr uint64_t kTlsRecordsPerKey = uint64_t{1} << 22;
 
 struct TlsTuning {
   uint64_t records_per_key = kTlsRecordsPerKey;
   TlsCrew* crew = &TlsCrew::OfProcess();  // outlives the stream
-  bool openssl = false;                   // OpenSSL's records instead of ours, which have no use for the crew
+  bool openssl = false;                   // OpenSSL's records instead of ours; they do not use the crew
 };
 
-// As `options`, or else the environment, want the records. kInvalidArgument for a word that is none.
+// The kind of records that `options`, or else the environment, ask for. kInvalidArgument: an unknown word.
 Result<TlsTuning> TuningOf(const LinkOptions& options, TlsTuning tuning = {});
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// What there is to say when two hosts cannot come together over TLS: what happened, to which certificate, what to do.
+// Messages for failures of TLS between two hosts: what happened, to which certificate, what to do.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 
 namespace tessera {
 
-// One connection, for sentences about it.
+// One connection, for messages about it.
 struct TlsParties {
   const TlsIdentity& us;
   // Of a client: whom it wanted to reach. Of a server: null.
   const LinkAddress* address = nullptr;
-  // What listens there, and the program that does.
+  // What listens there, and its program.
   const char* what = "gateway";
   const char* program = "tessera-gateway";
 
@@ -23,18 +23,18 @@ struct TlsParties {
   std::string Peer() const;
 };
 
-// The peer's certificate, or one of an authority above it, did not pass: `error` is an X509_V_ERR_*, `failed` is the one that
-// failed, `leaf` the peer's own. kPermissionDenied.
+// kPermissionDenied: the peer's certificate `leaf`, or an authority above it, was refused. `error`: an X509_V_ERR_*. `failed`:
+// the certificate that was refused.
 Status DescribeRefusedCertificate(const TlsParties& parties, int error, const CertificateDescription& failed,
                                   const CertificateDescription& leaf);
 
-// The peer has a certificate that is good, of a name that may not connect here. kPermissionDenied.
+// kPermissionDenied: the peer's certificate is good, but its name may not connect here.
 Status DescribeNotAllowed(const CertificateDescription& peer);
 
-// The peer ended it with an alert, a number of RFC 8446, 6. kPermissionDenied when it does not accept our certificate.
+// The peer ended the handshake with an alert, a number of RFC 8446, 6. kPermissionDenied: it does not accept our certificate.
 Status DescribeAlert(const TlsParties& parties, int alert);
 
-// The handshake failed for the reason that OpenSSL gives (ERR_GET_REASON). kProtocolViolation, or of an alert.
+// The handshake failed for OpenSSL's reason (ERR_GET_REASON). kProtocolViolation, or the error of an alert.
 Status DescribeFailedHandshake(const TlsParties& parties, int reason);
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
-// What a link over UCX keeps track of, without UCX: frames that arrived in any order, and room for frames that were sent.
-// Pure code, one thread at a time.
+// The bookkeeping of a link over UCX, without UCX itself: frames that arrive in any order, and room for frames that are sent.
+// Pure; one thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace tessera {
 
-// What may have been sent and not been taken by the other end's Receive(): the bound of what a peer can make us keep.
+// How much may be sent before the other end's Receive() takes it, and so how much a peer can make us keep.
 inline constexpr uint64_t kUcxWindowBytes = uint64_t{4} << 20;
 inline constexpr uint64_t kUcxWindowFrames = 1024;
 
@@ -27,13 +27,12 @@ class UcxInbox {
     bool rendezvous = false;  // `data` stands for a payload that is still with its sender
   };
 
-  // The frame number `number` (from 0). kProtocolViolation for one that has come before, that is too long, or that is more than
-  // the window lets a peer send.
+  // Takes frame `number` (from 0). kProtocolViolation: it has come before, is too long, or exceeds the window.
   Status Add(uint64_t number, const Frame& frame);
   bool HasNext() const { return !frames_.empty() && frames_.begin()->first == taken_; }
-  // The next frame. Afterwards its sender may be told that it was taken.
+  // Takes out the next frame. Its sender may then be told that it was taken.
   Frame Take();
-  // Any frame that is left, for giving back its data; none is handed out any more.
+  // Takes out any frame that is left, to give back its data. After this Next() gives none.
   std::optional<Frame> Discard();
 
   uint64_t arrived() const { return arrived_; }  // frames, in any order

@@ -1,10 +1,9 @@
-// UCX as a library that is loaded when an ucx:// address is used, and not before: programs run where it is not installed, and
-// what it does to a process (below) happens to none that does not use it.
+// Loads UCX when an ucx:// address is used, and not before. So programs run where it is not installed, and it does nothing to a
+// process that does not use it.
 //
 // Loading libucs alone takes over SIGHUP, SIGILL, SIGBUS, SIGFPE and SIGSEGV; ucp_init() patches libc's mmap and munmap in place
-// when there is an RDMA device, and logs to stdout. None of that happens here: LoadUcx() says so in the environment, where UCX
-// looks first, before any other file of its own (ucx.conf). What the user has set there counts: UCX_TLS, UCX_NET_DEVICES and
-// UCX_IB_GID_INDEX are the site's to choose.
+// when there is an RDMA device, and logs to stdout. LoadUcx() prevents all of that by the environment, where UCX looks before its
+// own ucx.conf. What the user has set there stays: UCX_TLS, UCX_NET_DEVICES and UCX_IB_GID_INDEX are the site's choice.
 #pragma once
 
 #include <ucp/api/ucp.h>
@@ -34,20 +33,20 @@ struct UcxLibrary {
 #undef TESSERA_UCX_MEMBER
 };
 
-// Loads UCX, once; later calls return the same. Changes the environment of the process: a program that uses UCX calls it before
-// it has threads. kNotFound with the package to install when there is none, kUnsupported when it is too old (before 1.12). It is
-// never unloaded. A process that was forked after LoadUcx(), but before UcxContext(), may use it.
+// Loads UCX once, for ever; later calls return the same. It changes the environment, so call it before the first thread. A
+// process forked after LoadUcx() but before UcxContext() may use UCX. kNotFound: UCX is missing; names the package to install.
+// kUnsupported: it is older than 1.12.
 Result<const UcxLibrary*> LoadUcx();
 
 // As UcxDirectories() (ucx_link.h).
 std::vector<std::string> UcxLibraryDirectories();
 
-// What connections may go over. UCX listens on every device that it uses, so a link that is for this host alone must not use any
-// other than the loopback device.
+// Which devices connections may use. UCX listens on every device that it uses, so a link for this host alone may use only the
+// loopback device.
 enum class UcxReach { kThisHost, kNetwork };
 
-// The one context of this process for `reach`, made at the first call (and with it UCX's own thread: not before a fork).
-// kUnavailable when UCX finds nothing to work with. Any thread.
+// The process' one context for `reach`. The first call makes it, and starts a thread of UCX, so call it after fork(2).
+// kUnavailable: UCX finds no usable device. Any thread.
 Result<ucp_context_h> UcxContext(UcxReach reach);
 
 }  // namespace tessera

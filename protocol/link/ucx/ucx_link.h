@@ -6,8 +6,8 @@
 //
 // Every frame is an active message of UCX: a header of 48 bytes (UcxMessage in ucx_parts.h) with the FrameHeader and a number,
 // since UCX keeps no order, and the payload. A payload of kUcxRendezvousBytes or more stays with its sender until the receiver
-// knows its place, and is then read from there straight into it, by the network card where there is one that can; a smaller one
-// comes along. What Link::Register() named is registered with the card once, other memory passes through a buffer that is.
+// knows its place. Then it is read straight into that place, by the network card if that can do it. A smaller payload comes
+// along. Memory of Link::Register() is registered with the card once; other memory passes through a registered buffer.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +24,13 @@ namespace tessera {
 
 inline constexpr uint64_t kUcxRendezvousBytes = uint64_t{64} << 10;
 
-// Loads UCX (ucx_library.h); to be called before there are threads by programs that use the rest of this header, which otherwise
-// do it themselves. kNotFound with the package that is missing.
+// Loads UCX (ucx_library.h). Call it before the first thread; otherwise the functions below load it. kNotFound with the missing
+// package.
 Status PrepareUcx();
-// The directories that UCX loads its modules from: where it lies, and where UCX_MODULE_DIR says. Loads it.
+// Loads UCX. The directories of its modules: its own, and UCX_MODULE_DIR.
 std::vector<std::string> UcxDirectories();
 
-// As ConnectLink() and ListenForLinks() (connect_link.h); and kNotFound with the package that is missing, kUnavailable when no
+// As ConnectLink() and ListenForLinks() (connect_link.h). Besides, kNotFound with the missing package, and kUnavailable when no
 // device or transport of UCX leads there.
 Result<std::unique_ptr<Link>> ConnectUcx(const LinkAddress& address, bool insecure, uint64_t deadline_ns);
 Result<std::unique_ptr<LinkListener>> ListenUcx(const LinkAddress& address, bool insecure);

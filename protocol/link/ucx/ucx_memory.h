@@ -1,4 +1,4 @@
-// Memory that the devices know: registered once, and not for each payload.
+// Memory that is registered with the devices once, not for each payload.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,11 @@
 
 namespace tessera {
 
-// A range that stays registered as long as somebody holds it.
+// A range that stays registered while somebody holds this object.
 class UcxRegistration {
  public:
-  // Null when the devices cannot take it, as when the limit of locked memory is reached; a line in the log says so. `owned`: from
-  // mmap(2), and unmapped in the end; else it is mapped for longer than this lives.
+  // Null, with a line in the log: the devices cannot take it, for example at the limit of locked memory. `owned`: it is from
+  // mmap(2), and the destructor unmaps it; else it stays mapped for longer than this object lives.
   static std::shared_ptr<const UcxRegistration> Make(const UcxWorker& worker, std::span<std::byte> memory, bool owned);
   ~UcxRegistration();
   UcxRegistration(const UcxRegistration&) = delete;
@@ -35,13 +35,13 @@ class UcxRegistration {
   const bool owned_;
 };
 
-// What a link was told of by Register(). Any thread.
+// The memory that Register() has named to a link. Any thread.
 class UcxRegistrations {
  public:
   void Register(const UcxWorker& worker, std::span<std::byte> memory);
-  // Whoever has found it goes on holding it.
+  // Those who have found it still hold it.
   void Forget(std::span<std::byte> memory);
-  // What holds all of `range`; null when nothing does.
+  // The registration that covers all of `range`; null: none.
   std::shared_ptr<const UcxRegistration> Find(std::span<const std::byte> range) const;
 
  private:

@@ -1,4 +1,4 @@
-// What ucx_link.cc, ucx_frames.cc, ucx_connection.cc and ucx_listener.cc share; for them alone.
+// Shared by ucx_link.cc, ucx_frames.cc, ucx_connection.cc and ucx_listener.cc alone.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,9 @@ namespace tessera {
 
 // The numbers are part of the protocol.
 enum class UcxMessageKind : uint32_t {
-  kHello = 1,    // the first of either end: `version` of the link, number kUcxMagic; whoever connects says it first
+  kHello = 1,    // the first message of either end: `version` of the link, number kUcxMagic; the connecting end sends it first
   kFrame = 2,    // `frame`, the `number`th from 0; its payload comes along
-  kTaken = 3,    // `number` frames with frame.position bytes were taken by Receive(): that much room is there again
+  kTaken = 3,    // Receive() took `number` frames of frame.position bytes: so much room is free again
   kEnd = 4,      // the last message of this end: it has sent `number` frames
   kEndSeen = 5,  // all frames before the other end's kEnd are here
   kAlive = 6,    // this end is there; every UcxWorker::kTickNs
@@ -41,7 +41,7 @@ static_assert(sizeof(UcxMessage) == 48);
 inline constexpr unsigned kUcxMessageId = 1;              // of active messages, to UCX
 inline constexpr uint64_t kUcxMagic = 0x584355'4b4e4c54;  // "TLNKUCX"
 
-// Ok when whoever said `hello` is a tessera of this version. `who`: "gateway", "client", for the sentence.
+// Ok if the sender of `hello` is a tessera of this version. `who`: "gateway", "client", for the message.
 Status CheckUcxHello(const char* who, const UcxMessage& hello);
 
 // As Resolve(), but of IPv4 alone: UCX 1.13 writes beyond its memory for IPv6 addresses over TCP. kUnsupported when there is
@@ -51,21 +51,22 @@ Result<std::vector<TcpEndpoint>> ResolveForUcx(const LinkAddress& address);
 UcxReach ReachOf(const std::vector<TcpEndpoint>& endpoints);
 inline ucs_sock_addr_t UcxAddressOf(const TcpEndpoint& endpoint) { return {endpoint.get(), endpoint.length}; }
 
-// One end. What it has beyond a Link is for making the connection.
+// One end. Beyond Link it has what makes the connection.
 class UcxLink : public Link {
  public:
   static Result<std::unique_ptr<UcxLink>> Make(UcxReach reach);
   ~UcxLink() override;
 
-  // Begins to connect as `params` say (an address, or the request of a connection); what is needed to notice the end of the peer
-  // is added. With UcxWorker::Hold.
+  // Begins to connect to what `params` name: an address, or a connection's request. Adds what it takes to notice the peer's end.
+  // With UcxWorker::Hold.
   ucs_status_t Start(ucp_ep_params_t params);
   void SayHello();
-  // Waits for the other end's. kTimedOut at the deadline or when `given_up` says so, else why the connection is lost.
+  // Waits for the other end's hello. kTimedOut at the deadline or when `given_up` is true; else the reason why the connection is
+  // lost.
   Result<UcxMessage> AwaitHello(uint64_t deadline_ns, const std::function<bool()>& given_up);
   // How the connection was lost, as UCX has it; UCS_OK when it is not.
   ucs_status_t lost_status();
-  // What the bytes travel over, for logs: "rc_verbs/mlx5_0:1".
+  // The transport and the device, for logs: "rc_verbs/mlx5_0:1".
   std::string DescribeTransport();
   UcxWorker& worker() { return *worker_; }
 
@@ -103,8 +104,7 @@ class UcxLink : public Link {
   Status WhyOver() const;
   bool HasRoom(uint64_t bytes) const;
 
-  // Without it.
-  // Waits for something that is unfinished and refers to memory: until `done`, which an end of the link hurries along.
+  // Without it. Waits until `done`, for an operation that still refers to memory. The end of the link hurries it.
   void Finish(AdaptiveSpin& spin, const bool& done);
   Status Fetch(const UcxInbox::Frame& frame, std::span<std::byte> to);
 

@@ -1,8 +1,8 @@
 // One connection's share of UCX: a worker, the lock around it, and waiting for it without burning a processor.
 //
-// UCX does nothing by itself: messages are sent and arrive while somebody calls its progress function. Here that is, in this
-// order: a thread that waits for something (it spins, then one of those that wait watches UCX's descriptor and the others wait
-// for that one), and if nobody waits while something is unfinished, a thread of the worker's own.
+// UCX does nothing by itself: messages travel only while somebody calls its progress function. A thread that waits for something
+// calls it: it spins, then one of the waiting threads watches UCX's descriptor and the others wait for that one. If nobody waits
+// and something is unfinished, a thread of the worker calls it.
 //
 //   {
 //     UcxWorker::Hold hold(worker);  // around every call of UCX
@@ -36,8 +36,8 @@ class UcxWorker {
   ucp_context_h context() const { return context_; }
   ucp_worker_h get() const { return worker_; }
 
-  // The lock, around every call of UCX for this worker. UCX calls back while it is held, from Wait() of any thread. Threads that
-  // spin make way for it.
+  // The lock around every call of UCX for this worker. UCX's callbacks run under it, in Wait() of any thread. Spinning threads
+  // make way for it.
   class SCOPED_CAPABILITY Hold {
    public:
     explicit Hold(UcxWorker& worker) ACQUIRE(worker.mutex_);
@@ -49,25 +49,24 @@ class UcxWorker {
     UcxWorker& worker_;
   };
 
-  // Waits until ready(), which is asked with the lock held, and not again once it was true; false at the deadline (MonotonicNs).
-  // Any number of threads.
+  // Waits until ready() is true; false at the deadline (MonotonicNs). ready() is called with the lock held, and not again once it
+  // was true. Any number of threads.
   using Ready = std::function<bool()>;
   bool Wait(AdaptiveSpin& spin, const Ready& ready, uint64_t deadline_ns) EXCLUDES(mutex_);
-  // What the worker's thread calls every kTickNs, with the lock held, after it has taken what has arrived. Once, before anybody
-  // waits.
+  // Sets what the worker's thread calls every kTickNs, with the lock held, after it has taken what has arrived. Call this once,
+  // before any wait.
   static constexpr uint64_t kTickNs = 1'000'000'000;
   void SetTick(std::function<void()> tick);
-  // To be called with the lock held (from UCX's callbacks as well, hence without the annotation): what a waiting thread asks for
-  // may be true by now.
+  // Says that some thread's ready() may be true now. With the lock held; UCX's callbacks call it too, so it has no annotation.
   void Changed();
-  // With the lock held: `change` more operations are unfinished, which progress is made for though nobody waits.
+  // `change` more operations are unfinished. They are driven on even if nobody waits. With the lock held.
   void Unfinished(int change);
 
  private:
   UcxWorker(const UcxLibrary& ucx, ucp_context_h context, ucp_worker_h worker, int event_fd, UniqueFd wake);
   unsigned Progress() REQUIRES(mutex_);
-  // Sleeps until something happens, for this and all waiting threads; releases the mutex meanwhile. True when `ready` was,
-  // before.
+  // Sleeps until something happens, for this and all waiting threads, without the mutex. True if `ready` was true before it
+  // slept.
   bool Watch(const Ready& ready, uint64_t sleep_ns_max) REQUIRES(mutex_);
   void Keep();  // the thread of its own
   void Tick() REQUIRES(mutex_);
