@@ -1,11 +1,11 @@
-// What the servers of a pool have, and what of it is taken.
+// The servers of a pool: what they have, and how much of it is taken.
 //
 //   Inventory pool;
 //   RETURN_IF_ERROR(pool.Join({.id = "gpu7", .gpus = {...}}, now_ns));
 //   RETURN_IF_ERROR(pool.Hold("grant-1", "gpu7", {{.gpu = 0, .amount = {500'000, bytes}}}));
 //   pool.Free("grant-1");
 //
-// Pure: time is an argument, and of one clock. Belongs to one thread.
+// Pure: the caller passes the time, always of one clock. One thread.
 #pragma once
 
 #include <cstdint>
@@ -22,43 +22,43 @@ namespace tessera {
 // Shares of a GPU's time are parts per million.
 inline constexpr uint32_t kWholeShare = 1'000'000;
 
-// Of one GPU.
+// An amount of one GPU.
 struct GpuAmount {
   uint32_t share = 0;
-  uint64_t memory_bytes = 0;  // of a vGPU: its limit and its context
+  uint64_t memory_bytes = 0;  // for a vGPU: its limit and its context
 
   friend bool operator==(const GpuAmount&, const GpuAmount&) = default;
 };
 
 struct PoolGpu {
-  std::string uuid{};   // "GPU-...", no other GPU's
+  std::string uuid{};   // "GPU-...", unique in the pool
   std::string model{};  // as NVML names it
-  GpuAmount all{};      // that vGPUs may have together, as the server admits them
+  GpuAmount all{};      // for all vGPUs together, as the server admits them
   uint64_t context_bytes = 0;
-  uint32_t kept_share = 0;  // of `all`, that no grant can have; it is among what others have, too
-  std::vector<std::string> isolations{"strict"}, priorities{"normal"};  // that its server has for it
+  uint32_t kept_share = 0;  // of `all`; no grant can have it, and it counts as taken by others
+  std::vector<std::string> isolations{"strict"}, priorities{"normal"};  // those that its server offers
   std::string pci{};                                                    // as "0000:02:00.0"; empty: not known
-  std::optional<uint32_t> numa{};                                       // the nearest NUMA node of its host; nothing: not known
-  std::optional<uint32_t> pci_group{};  // GPUs of the server with the same one share PCIe switches; nothing: not known
+  std::optional<uint32_t> numa{};                                       // the nearest NUMA node of its host; nullopt: not known
+  std::optional<uint32_t> pci_group{};  // GPUs of one server with the same number share PCIe switches; nullopt: not known
 };
 
 struct PoolServer {
-  std::string id{};                      // of the host, no other server's
+  std::string id{};                      // of the host, unique in the pool
   std::vector<std::string> addresses{};  // at which clients reach it
   std::vector<PoolGpu> gpus{};           // in the order of the server's list
-  std::string host{};                    // on which its unix: addresses are; empty: nobody has said
+  std::string host{};                    // the host of its unix: addresses; empty: not known
 };
 
 class Inventory {
  public:
-  // A server of which nothing was heard for so long is not offered.
+  // A server that was silent for so long is not offered.
   static constexpr int64_t kSilentNs = 15'000'000'000;
 
   struct Gpu {
     PoolGpu is{};
     GpuAmount granted{};  // by Hold()
-    GpuAmount others{};   // vGPUs that are no grant's, and programs without one
-    // What is left; nothing is below 0, whatever the server says that others have.
+    GpuAmount others{};   // vGPUs without a grant, and programs without a vGPU
+    // What is left. Never below 0, even if the server says that others have more than there is.
     GpuAmount Free() const;
   };
   struct Server {
@@ -67,11 +67,11 @@ class Inventory {
     std::string host{};  // on which its unix: addresses are
     bool joined = false;
     int64_t heard_ns = 0;
-    std::optional<std::string> closed{};  // why nothing new is placed there; what runs there goes on
+    std::optional<std::string> closed{};  // the reason why nothing new is placed there; what runs there goes on
 
-    // Why nothing new is placed there at `now_ns`, as "is silent"; empty: it is offered.
+    // The reason why nothing new is placed there at `now_ns`, such as "is silent"; empty: it is offered.
     std::string NotOffered(int64_t now_ns) const;
-    // Why it is not there, as "is silent"; empty: it is.
+    // The reason why it is away, such as "is silent"; empty: it is there.
     std::string Away(int64_t now_ns) const;
   };
   struct HeldGpu {
@@ -79,27 +79,28 @@ class Inventory {
     GpuAmount amount{};
   };
 
-  // A server is there, or there again: what grants hold of it stays held. kInvalidArgument: a server of that id has joined and
-  // has not left, another has one of its GPUs, it names one twice, or it came back without a GPU of which grants hold a part; the
-  // sentence says which. Nothing has changed then.
+  // A server joins, or comes back: what grants hold of it stays held. kInvalidArgument, and nothing has changed: a server of that
+  // id is there already, another server has one of its GPUs, it names a GPU twice, or it came back without a GPU of which grants
+  // hold a part. The sentence says which.
   Status Join(PoolServer server, int64_t now_ns);
-  // Its connection has ended. Its grants keep what they hold.
+  // The server's connection has ended. Its grants keep what they hold.
   void Leave(std::string_view id);
   void Heard(std::string_view id, int64_t now_ns);
   // kNotFound: there is no such server.
   Status Close(std::string_view id, std::string reason);
   Status Open(std::string_view id);
-  // What is taken by others than grants, a row for each GPU. kNotFound; kInvalidArgument: another number of rows.
+  // Sets what others than grants have taken, a row for each GPU. kNotFound: no such server. kInvalidArgument: wrong number of
+  // rows.
   Status SetOthers(std::string_view id, const std::vector<GpuAmount>& others);
 
-  // Takes all of `gpus` for a part of a grant, or nothing. A grant may hold parts of several servers. kNotFound: no such server
-  // or GPU; kInvalidArgument: the grant holds something of this server already, or a GPU is named twice; kResourceExhausted: more
+  // Takes all of `gpus` for a grant, or nothing. A grant may hold GPUs of several servers. kNotFound: no such server or GPU.
+  // kInvalidArgument: the grant holds something of this server already, or a GPU is named twice. kResourceExhausted: it is more
   // than is free, by how much.
   Status Hold(std::string_view grant, std::string_view server, std::vector<HeldGpu> gpus);
-  // Whatever the grant holds, everywhere. One that holds nothing: does nothing.
+  // Frees all that the grant holds, on all servers. Does nothing if it holds nothing.
   void Free(std::string_view grant);
 
-  // Grows with whatever may have made room.
+  // A counter that grows with each change that may have made room.
   uint64_t changes() const { return changes_; }
   // By id.
   const std::map<std::string, Server, std::less<>>& servers() const { return servers_; }

@@ -1,4 +1,4 @@
-// The states of a grant as they come: a thread reads the placer's stream.
+// Receives the states of a grant: a thread reads the placer's stream.
 //
 //   GrantWatch watch(stub, request);
 //   poll({watch.fd(), POLLIN}); for (GrantState& state : watch.Take()) ...
@@ -19,19 +19,19 @@ namespace tessera {
 
 class GrantWatch {
  public:
-  // `stub` outlives it.
+  // `stub` outlives the object.
   GrantWatch(control::v1::PlacementService::StubInterface& stub, const control::v1::PlaceRequest& request);
-  // Ends the stream: a job that waits withdraws.
+  // Ends the stream. If the job still waits this withdraws its request.
   ~GrantWatch();
   GrantWatch(const GrantWatch&) = delete;
   GrantWatch& operator=(const GrantWatch&) = delete;
 
-  // Readable when there is something to take, or it has ended.
+  // Readable when Take() has something, or the stream has ended.
   int fd() const { return news_.get(); }
-  // What came since the last time, in order. One thread.
+  // The states that have come since the last call, in order. One thread.
   std::vector<control::v1::GrantState> Take() EXCLUDES(mutex_);
   bool ended() EXCLUDES(mutex_);
-  // Why it has ended.
+  // Why the stream has ended.
   grpc::Status why() EXCLUDES(mutex_);
 
  private:

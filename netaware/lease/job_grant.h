@@ -1,4 +1,4 @@
-// The grant of one job: asked for, waited for, kept, and released when the job's process has ended.
+// The grant of one job: asks for it, waits for it, keeps it, and releases it when the job's process has ended.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@
 
 namespace tessera {
 
-// What the job is to be told when it has its GPUs.
+// What the job is told when it has its GPUs.
 struct GrantedJob {
   std::string servers;  // addresses of its servers, with commas between them
   std::string tickets;  // a file for each
@@ -23,27 +23,27 @@ struct GrantedJob {
 
 class JobGrant {
  public:
-  // Between two words to the placer that the job lives, and two tries to reach one that does not answer.
+  // The time between two reports to the placer that the job lives, and between two tries to reach a placer that does not answer.
   static constexpr int kRenewMs = 10'000;
   static constexpr int kAgainMs = 1'000;
   // How long the placer may take for an answer.
   static constexpr int kAnswerMs = 5'000;
-  static constexpr int kFirstTries = 10;    // a second apart, when one was reached that ends before it says anything
-  static constexpr int kReleaseTries = 10;  // a second apart, when no placer answers
+  static constexpr int kFirstTries = 10;    // a second apart, if the placer ends before its first answer
+  static constexpr int kReleaseTries = 10;  // a second apart, if no placer answers
 
-  // `options` outlives it.
+  // `options` outlives the object.
   explicit JobGrant(const LeaseOptions& options);
   ~JobGrant();
 
-  // Goes on until the job's process has ended; calls `granted` once, when the job has its GPUs. A CliExitCode: kExitOk, or why
-  // there is no grant, said on stderr. One thread, once.
+  // Runs until the job's process has ended. Calls `granted` once, when the job has its GPUs. Returns a CliExitCode: kExitOk, or
+  // the reason why there is no grant, which stderr has too. One thread, once.
   int Run(const std::function<void(const GrantedJob&)>& granted);
 
  private:
   using GrantState = control::v1::GrantState;
 
   Status Connect();
-  // What is to be done about a new state. An exit code: the job gets nothing.
+  // Handles a new state. An exit code: the job gets nothing.
   std::optional<int> Take(const GrantState& state);
   std::optional<int> TakeEnd();
   void Renew();
@@ -60,10 +60,10 @@ class JobGrant {
   std::unique_ptr<GrantWatch> watch_;
   std::string grant_;  // its id, once it is granted
   int tries_ = 0;
-  std::string lost_;        // what is said if no try is answered
-  bool has_heard_ = false;  // a placer took the request
-  bool has_ended_ = false;  // the grant, before the job
-  std::string said_;        // on stderr, the last time
+  std::string lost_;        // the message if no try is answered
+  bool has_heard_ = false;  // a placer has taken the request
+  bool has_ended_ = false;  // the grant has ended before the job
+  std::string said_;        // the last line on stderr
 };
 
 }  // namespace tessera

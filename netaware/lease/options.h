@@ -12,7 +12,7 @@ namespace tessera {
 struct LeaseOptions : ServiceOptions {
   JobOptions job;
   LinkOptions link;         // keys for tls://
-  std::string listen_path;  // in the directory of the job; nothing listens there
+  std::string listen_path;  // a path in the job's directory; nothing listens there
 
   std::string directory() const;
 };

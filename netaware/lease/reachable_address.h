@@ -1,4 +1,4 @@
-// Where this host reaches a server of a grant.
+// The address at which this host reaches a server of a grant.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace tessera {
 
-// A ticket is taken from its holder alone. So a name's is shown at an address at which a certificate proves it, tls://HOST:PORT,
-// and a user's at a socket of this host, where the kernel names it. kUnavailable: the server has no such address; the sentence
-// says what to do.
+// A server accepts a ticket from its holder alone. So a ticket of a name needs an address where a certificate proves the name,
+// tls://HOST:PORT. A ticket of a user needs a socket of this host, where the kernel names the user. kUnavailable: the server has
+// no such address; the sentence says what to do.
 Result<std::string> ReachableAddress(const control::v1::GrantPart& part, std::string_view holder);
 
 }  // namespace tessera

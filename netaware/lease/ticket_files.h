@@ -1,4 +1,4 @@
-// The files in which a job's processes find its tickets: one for each server, which this user alone may read.
+// The files with a job's tickets, one for each server. Only this user may read them.
 #pragma once
 
 #include <string>
@@ -10,17 +10,17 @@ namespace tessera {
 
 class TicketFiles {
  public:
-  // In `directory`, which is there.
+  // In `directory`, which exists.
   explicit TicketFiles(std::string directory) : directory_(std::move(directory)) {}
-  // Removes them.
+  // Removes the files.
   ~TicketFiles();
   TicketFiles(const TicketFiles&) = delete;
   TicketFiles& operator=(const TicketFiles&) = delete;
 
-  // Writes those that are new, each as a whole: who reads has the old one or the new one. Errors: the file and why; those before
-  // it are written.
+  // Writes the tickets that are new. A file is replaced as a whole, so a reader gets the old ticket or the new one. An error
+  // names the file and the reason; the files before it are written.
   Status Write(const std::vector<std::string>& tickets);
-  // With commas between them, in the order of the tickets.
+  // The paths with commas between them, in the order of the tickets.
   std::string paths() const;
 
  private:

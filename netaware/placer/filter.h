@@ -1,4 +1,4 @@
-// Which GPUs a job cannot have, and why: filters, each with a name, and the sentence that tells what they refused. Pure.
+// The filters that refuse GPUs for a job, and the sentence that says what they refused. Pure.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace tessera {
 
-// How a pool is looked at: as it is at a time, or as if every server were there and nothing taken.
+// How to look at a pool: as it is at a time, or as if every server were there and nothing taken.
 struct FilterView {
   static constexpr std::string_view kOtherHost =
       "is of another host, where nobody knows this user: ask at the placer's tls:// address with a certificate ('tessera keys "
@@ -19,11 +19,11 @@ struct FilterView {
 
   bool empty = false;
   int64_t now_ns = 0;
-  const ServerNames* avoided = nullptr;  // that refused this job lately; null: none
+  const ServerNames* avoided = nullptr;  // servers that lately refused this job; null: none
 
-  // Why this server has nothing for the job; empty: it may have.
+  // The reason why this server has nothing for the job; empty: it may have something.
   std::string NotOffered(std::string_view id, const Inventory::Server& server, const Wish& wish) const {
-    // A host is another one when it has started anew: one that is away may be back as the right one.
+    // A host that restarts gets another id. So a server that is away may come back with the right one.
     if (!wish.host.empty() && server.joined && server.host != wish.host) return std::string(kOtherHost);
     if (empty) return "";
     return avoided != nullptr && avoided->contains(id) ? "has refused it lately" : server.NotOffered(now_ns);
@@ -34,17 +34,16 @@ struct FilterView {
 // Counts what each filter refused.
 class Refusals {
  public:
-  // Whether a filter refuses this GPU.
-  // `not_offered`: FilterView::NotOffered() of its server.
+  // Whether a filter refuses this GPU; counts it. `not_offered`: FilterView::NotOffered() of its server.
   bool Refuse(const Wish& wish, const std::string& not_offered, const Inventory::Gpu& gpu, const GpuAmount& wanted,
               const FilterView& view);
-  // For people: how many GPUs each filter refused, and what of the wish would have to change for the nearest one.
+  // For people: how many GPUs each filter refused, and how the wish would have to change for the nearest one.
   std::string Sentence(const Wish& wish) const;
   // How many GPUs none of them refused.
   uint32_t fit() const;
 
  private:
-  // In the order in which they are asked.
+  // In the order in which the filters are asked.
   enum Filter : size_t { kModel, kServer, kIsolation, kPriority, kKept, kShare, kMemory, kFilters };
 
   std::array<uint32_t, kFilters> refused_{};
@@ -54,8 +53,8 @@ class Refusals {
   uint32_t kept_least_ = kWholeShare;                           // of GPUs that kKept refused
   uint32_t share_most_ = 0;                                     // that kShare refused
   uint64_t memory_most_ = 0;                                    // that kMemory refused, less contexts
-  uint64_t contexts_most_ = 0;                                  // of a GPU that kMemory refused, what contexts would take
-  std::set<std::string, std::less<>> servers_;                  // what is with those that kServer refused
+  uint64_t contexts_most_ = 0;                                  // what contexts would take on a GPU that kMemory refused
+  std::set<std::string, std::less<>> servers_;                  // the reasons of servers that kServer refused
 };
 
 }  // namespace tessera

@@ -1,12 +1,13 @@
-// Where a job's GPUs are to be: Best-fit over the servers of a pool.
+// Chooses a job's GPUs: Best-fit over the servers of a pool.
 //
 //   const Placement found = Place(pool, {.gpus = 2, .share = 500'000, .memory_bytes = 20 << 30}, now_ns);
 //
-// A GPU that fits is better the less of its time is left behind it, then the less of its memory; then the server's id and the
-// GPU's number decide, so that equal pools give equal answers. All GPUs come from one server where one has them all. Else from as
-// few as possible: those with the most that fit, and for the rest the one that has the fewest more than it needs. Several of a
-// server that are equally good are of one NUMA node where that can be, and there of the same PCIe switches; so are servers
-// compared whose GPUs are equally good. Where a GPU is that does not say it, is a place of its own, the same for all such.
+// Of the GPUs that fit the best is the one with the least time left over, then the one with the least memory left over. After
+// that the server's id and the GPU's number decide, so that equal pools give equal answers. All GPUs come from one server if any
+// has enough. Otherwise they come from as few servers as possible: first those with the most GPUs that fit, and for the rest the
+// one with the fewest to spare. Among equally good GPUs of a server those of one NUMA node are preferred, and there those of the
+// same PCIe switches. Servers with equally good GPUs are compared in the same way. All GPUs with an unknown place count as one
+// place.
 //
 // Pure; any thread.
 #pragma once
@@ -34,21 +35,21 @@ struct ChosenPart {
 };
 
 struct Placement {
-  // A process reaches so many servers, and so many GPUs of each by one ticket.
+  // The servers that a process can reach, and the GPUs of each that one ticket can have.
   static constexpr size_t kPartsMax = 8;
   static constexpr size_t kGpusOfPartMax = 8;
 
   enum class Outcome {
     kPlaced,
-    kWaits,  // it would fit if others ended, or servers came back
-    kNever,  // it would not fit if the pool were empty
+    kWaits,  // it will fit when others end or servers come back
+    kNever,  // it would not even fit into an empty pool
   };
   Outcome outcome = Outcome::kNever;
   std::vector<ChosenPart> parts{};  // of kPlaced
-  std::string reason{};             // else: what refused how many GPUs, and the nearest that would fit
+  std::string reason{};             // else: how many GPUs each filter refused, and what would fit
 };
 
-// `avoided`: servers that have nothing for this job now, whatever is free there.
+// `avoided`: servers that get no part of this job now, whatever is free there.
 Placement Place(const Inventory& pool, const Wish& wish, int64_t now_ns, const ServerNames& avoided = {});
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// A store in one file of SQLite: write-ahead log, a synchronised write for all that Commit() is given
+// A store in one file of SQLite, with a write-ahead log and one synchronised write for each Commit()
 // (https://sqlite.org/wal.html, https://sqlite.org/pragma.html#pragma_synchronous). One thread.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-// Opens the file, or makes it, for its owner alone (mode 0600), and counts its epoch up. What it holds is read at once.
+// Opens the file, or makes it for its owner alone (mode 0600). Increments its epoch and reads all of it.
 //
 // kUnavailable: another process has it; kVersionMismatch: a newer release has written it; kPermissionDenied: it cannot be read or
 // written; kInvalidArgument: it is no store, or damaged; kResourceExhausted: the disk is full; kInternal: another error of

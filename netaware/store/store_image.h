@@ -1,5 +1,5 @@
-// All of a store in memory but its records: what every kind of store answers from. Changes are planned first, and applied when
-// they are durable.
+// A store in memory, without its records. Every kind of store answers from it. Changes are planned first, and applied when they
+// are durable.
 //
 //   StoreImage::Plan plan = image.PlanOf(transactions);
 //   if (written(plan)) image.Apply(std::move(plan));
@@ -22,12 +22,12 @@ class StoreImage {
  public:
   struct Plan {
     std::vector<StoreResult> results{};  // of each transaction
-    std::vector<StoreEvent> events{};    // of those that are carried out
-    std::vector<StoreRecord> records{};  // likewise, with their numbers
-    uint64_t revision = 0;               // that the store has then
+    std::vector<StoreEvent> events{};    // of the transactions that are carried out
+    std::vector<StoreRecord> records{};  // of the same, with their numbers
+    uint64_t revision = 0;               // the store's revision after the plan
   };
 
-  // What was there before: for a store that is opened.
+  // Sets what a store that was opened contains.
   void Load(std::vector<StoreEntry> entries, uint64_t revision, uint64_t last_record);
 
   Plan PlanOf(std::span<const StoreTransaction> transactions) const;
@@ -47,7 +47,7 @@ class StoreImage {
 
   std::map<std::string, Value, std::less<>> entries_;
   std::deque<StoreEvent> events_;
-  uint64_t events_after_ = 0;  // the last revision whose events are not kept
+  uint64_t events_after_ = 0;  // events up to this revision are not kept
   uint64_t revision_ = 0;
   uint64_t last_record_ = 0;
 };
