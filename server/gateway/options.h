@@ -19,11 +19,11 @@ struct GatewayOptions : ServiceOptions {
   bool server_counts = false;  // not for users: the server behind it bounds sessions; more connections wait there for their turn
   SandboxMode sandbox = SandboxMode::kAuto;  // of the process that carries sessions
   bool private_root = true;
-  uint32_t resume_grace_s = 30;  // how long a session is kept without a link; 0: it ends with its link
+  uint32_t resume_grace_s = 30;  // how long a session lives without a link; 0: it ends with its link
 
   // Of a gateway that tesserad starts (server/daemon/gateway_process.h); not for users.
-  int parent_pid = 0;  // it ends with this process
-  int ready_fd = -1;   // where lines go when agents may connect, instead of that on stdout: its address, its release, who may
+  int parent_pid = 0;  // the gateway ends with this process
+  int ready_fd = -1;   // gets lines instead of stdout when agents may connect: address, release, who may connect
 };
 
 // As ServiceCommandLine::Parse().

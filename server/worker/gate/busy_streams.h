@@ -1,5 +1,5 @@
-// Which streams may have unfinished work: what cuCtxSynchronize waits for. A context can have hundreds of streams, of which
-// a program uses a few between two synchronisations.
+// The streams that may have unfinished work, for cuCtxSynchronize. A context can have hundreds of streams; a program uses a few
+// of them between two synchronisations.
 //
 // Every use of a stream by a call goes through CallContext::UseStream(), which calls Touch() before the work is enqueued.
 // The legacy stream is not noted: it is always waited for.
@@ -25,22 +25,22 @@ class BusyStreams {
     uint64_t touched;  // the latest use that a wait started now will cover
   };
 
-  // The stream is about to get work. Any thread; free of locks when the thread used the same stream before.
+  // The stream is about to get work. Any thread; takes no lock if the thread used the same stream last.
   void Touch(CUstream stream) {
     const Last& last = last_;
     if (last.table == this && last.stream == stream && last.round == round_.load(std::memory_order_acquire)) return;
     TouchSlow(stream);
   }
-  // The streams used since they were last found idle. The executor thread.
+  // The streams that were used since they were last found idle. The executor thread.
   std::vector<Use> Unfinished() EXCLUDES(mutex_);
-  // A wait that covers these uses has ended well.
+  // A wait that covers these uses has succeeded.
   void Finished(std::span<const Use> uses) EXCLUDES(mutex_);
-  // The stream is destroyed; its address may come back as another stream's.
+  // The stream is destroyed. Its address may come back as another stream's.
   void Forget(CUstream stream) EXCLUDES(mutex_);
 
   // A stream of the context is destroyed before its work is done: only the driver can wait for that (cuCtxSynchronize).
   void NoteOrphan(CUcontext context) EXCLUDES(mutex_);
-  // How many there were since the driver was last seen to have done the work of all of them.
+  // How many such streams there were since the driver was last seen to have done all their work.
   uint64_t Orphans(CUcontext context) EXCLUDES(mutex_);
   void OrphansDone(CUcontext context, uint64_t orphans) EXCLUDES(mutex_);
 
@@ -48,7 +48,7 @@ class BusyStreams {
   struct Entry {
     uint64_t touched = 0;
     uint64_t finished = 0;
-    // Used by a helper thread, which may still be about to enqueue work when its use looks finished: always waited for.
+    // A helper thread uses it, and may still enqueue work when the use looks finished. So it is always waited for.
     bool sticky = false;
   };
   // The last stream that this thread touched, and the round in which it did.

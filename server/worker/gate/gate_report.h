@@ -1,7 +1,7 @@
-// What the gate tells the broker: one row of the worker's report page, and when the broker is woken for it.
+// Reports to the broker: writes one row of the worker's report page, and wakes the broker when needed.
 //
-// Written by the executor, but for WentOn(). A span is exact in the page as soon as it is over; the broker is woken for a rest
-// only when that has lasted for kShortRestNs, since a program that waits for each of its launches rests after each.
+// The executor calls everything but WentOn(). A span is exact in the page as soon as it is over. The broker is woken for a rest
+// only after kShortRestNs, since a program that waits for each of its launches rests after each.
 #pragma once
 
 #include <cstdint>
@@ -14,30 +14,30 @@ class GateReport {
  public:
   static constexpr uint64_t kShortRestNs = 20'000;
 
-  // `row` and `event_fd` outlive it.
+  // `row` and `event_fd` outlive the object.
   GateReport(ReportPage::Row& row, int event_fd) : row_(row), event_fd_(event_fd) {}
 
-  // Work waits at the gate since then. `wakes`: for a token, which the broker has to know of.
+  // Work waits at the gate since then. `wakes`: it waits for a token, so the broker has to know.
   void WaitBegan(uint64_t now_ns, bool wakes);
   void WaitEnded(uint64_t now_ns);
-  // A gate of the session's GPUs has closed, and whether the driver had nothing to do; else that is told with the next Drained().
+  // A gate of the session's GPUs has closed. `idle`: the driver had nothing to do; if not, the next Drained() tells when it has.
   void Engaged(uint64_t now_ns, bool idle);
-  // The driver has work, of which nobody knows when it went in.
+  // The driver has work, but nobody knows since when.
   void BusyBegan(uint64_t now_ns);
-  // The span that goes on begins now, but no more than `later_ns` after it was believed to.
+  // Moves the beginning of the present span to now, but by no more than `later_ns`.
   void BeginsBy(uint64_t now_ns, uint64_t later_ns);
-  // Work went into the driver; `queued_ns`: what is queued with it.
+  // Work went into the driver. `queued_ns`: the whole queue with it.
   void Passed(uint64_t now_ns, uint64_t queued_ns);
-  // The driver had done everything by then. `wakes`: at once, since somebody may wait for it.
+  // The driver had done everything by then. `wakes`: the broker is woken at once, since somebody may wait for it.
   void Drained(uint64_t now_ns, bool wakes);
-  // After Drained(): work goes on that had waited for the client. Any thread, while the executor tells of no work
+  // After Drained(): work that had waited for the client goes on. Any thread, while the executor reports no work
   // (held_streams.h).
   void WentOn(uint64_t now_ns);
   bool busy() const { return busy_since_ns_ != 0; }
-  // Nothing is told any more: the gate is free.
+  // The gate is free: nothing is reported any more.
   void Reset();
 
-  // When the broker is to be woken for the rest that lasts; 0: it was, or there is none.
+  // When to wake the broker for the present rest; 0: it was woken, or there is no rest.
   uint64_t wake_at_ns() const { return wake_at_ns_; }
   void Wake();
 

@@ -1,4 +1,4 @@
-// Which rows of a worker's pages (server/gate) its devices have.
+// Finds the rows of a worker's devices in its pages (server/gate).
 #pragma once
 
 #include <vector>
@@ -11,7 +11,8 @@ struct DriverTable;  // generated/driver_table.h
 
 inline constexpr int kNoRow = -1;
 
-// By device number; kNoRow for a GPU that the page does not know. Empty where the driver does not say how many there are.
+// The row of each device, by its number; kNoRow: the page does not know the GPU. Empty: the driver does not say how many devices
+// there are.
 std::vector<int> GateRowsOf(const DriverTable& driver, const GatePage& page);
 
 }  // namespace tessera

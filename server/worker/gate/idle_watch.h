@@ -1,9 +1,9 @@
-// Whether the driver has done all that a session gave it, asked of the streams themselves: nothing is recorded in them. Streams
-// that wait for the client (held_streams.h) are not asked.
+// Finds out whether the driver has done all of a session's work. It asks the streams themselves, and records nothing in them.
+// Streams that wait for the client (held_streams.h) are not asked.
 //
-// Only the executor asks: no stream comes to be captured, and none is destroyed, while it does. What helper threads have in hand
-// counts as work. Streams that are captured are not touched, nor the legacy stream of a context in which one of those is that
-// waits for it: a question would end the capture (CUDA Driver API, cuStreamQuery and cuStreamIsCapturing).
+// Only the executor asks, so meanwhile no stream begins a capture or is destroyed. Calls in helper threads count as work. A
+// captured stream is not asked. Nor is the legacy stream of a context with a captured stream that waits for it: a question would
+// end the capture (CUDA Driver API, cuStreamQuery and cuStreamIsCapturing).
 #pragma once
 
 #include <cuda.h>
@@ -31,12 +31,12 @@ class IdleWatch {
 
   // The executor: work went into the legacy stream of this context, or may have.
   void NoteContext(CUcontext context) EXCLUDES(mutex_);
-  // The context ends, and what it has with it. Any thread.
+  // The context ends, with all that it has. Any thread.
   void ForgetContext(CUcontext context) EXCLUDES(mutex_);
-  // The program destroys a stream of this context that works still: it is destroyed when it is done, and counts until then. Once
-  // it is destroyed the driver tells nothing of it. The executor.
+  // The program destroys a stream of this context that still works. The stream is destroyed once its work is done, and counts
+  // until then: the driver tells nothing of a destroyed stream. The executor.
   void DestroyWhenDone(CUstream stream, CUcontext context) EXCLUDES(mutex_);
-  // Nobody asks any more: what was kept is destroyed. The executor.
+  // Destroys the streams that were kept, when nobody asks any more. The executor.
   void DestroyKept() EXCLUDES(mutex_);
 
   // The executor hands a call to a helper thread, which says when it has made it.
@@ -45,13 +45,13 @@ class IdleWatch {
 
   enum class Found {
     kWork,   // something works, or may
-    kWaits,  // all that is not done waits for the client
+    kWaits,  // all unfinished work waits for the client
     kIdle,   // everything is done
   };
-  // The executor: what there is; `done` hears of each stream that is (KeyOf). What the calling thread has current is so
-  // afterwards. A failed stream is done.
+  // Asks all streams. Calls `done` for each stream that has finished or failed (KeyOf()). Leaves the calling thread's current
+  // context as it is. The executor.
   Found Look(const HeldStreams::View& waits, const std::function<void(uint64_t stream)>& done) EXCLUDES(mutex_);
-  // What a stream is called here: the default streams of contexts are told apart.
+  // The key of a stream. It tells the default streams of contexts apart.
   static uint64_t KeyOf(CUstream stream, CUcontext current) {
     const bool legacy = stream == nullptr || stream == CU_STREAM_LEGACY;
     return legacy ? reinterpret_cast<uint64_t>(current) : reinterpret_cast<uint64_t>(stream);
