@@ -1,10 +1,10 @@
-// The parts of this process' address space that belong to device memory and pinned host memory.
+// Keeps two parts of this process' address space free, for device memory and pinned host memory.
 //
-// CUDA guarantees that no device pointer equals a host address of the process. Device memory lives on a server that does
-// not know what this process maps, so the process keeps two windows (protocol/memory/window_table.h) free of mappings:
-// reserved PROT_NONE, which costs no memory. Addresses only the driver can choose (pools, module globals, graph memory) lie
-// outside the windows; the range is reserved here after the driver has named it.
-// One object per process; any thread. A forked child keeps the reservations and uses none of them.
+// CUDA guarantees that no device pointer equals a host address of the process. Device memory lives on a server that does not know
+// what this process maps. So the process reserves two windows (protocol/memory/window_table.h) as PROT_NONE, which costs no
+// memory. Addresses that the driver chooses (pools, module globals, graph memory) lie outside the windows; they are reserved here
+// after the driver has named them. One object per process; any thread. A forked child keeps the reservations and uses none of
+// them.
 #pragma once
 
 #include <atomic>
@@ -23,18 +23,17 @@ class AddressWindows {
   static AddressWindows& Process() { return PartOfProcess<AddressWindows>::Get(); }
   AddressWindows() = default;
 
-  // Reserves every row of kWindowTable that is free in this process, kSanitizedRow only if no other one is, and returns them
-  // as a mask (bit i: row i); after
-  // Keep(), the bit of the row kept. 0: none is free (another library maps there, or RLIMIT_AS is set).
+  // Reserves every row of kWindowTable that is free in this process, kSanitizedRow only if no other is free. Returns them as a
+  // mask (bit i: row i); after Keep() the bit of the kept row. 0: none is free (another library maps there, or RLIMIT_AS is set).
   uint32_t Offer() EXCLUDES(mutex_);
-  // The row the server chose: the others are given back. Failed when `row` was not offered, or another one is kept.
+  // Keeps the row that the server chose, and gives the others back. Fails when `row` was not offered, or another one is kept.
   Status Keep(int row) EXCLUDES(mutex_);
   // The row kept, -1 before Keep().
   int row() EXCLUDES(mutex_);
 
-  // Makes sure that nothing of this process is, or ever will be, mapped in [address, address + bytes), and that it is the
-  // memory of one session alone, the one with this index: true for ranges in its device window and for ranges that were free or
-  // that it has reserved already. False: something of the process is there, or memory of another server.
+  // Reserves [address, address + bytes) for the session with this index, so that nothing of this process is ever mapped there.
+  // True: the range is in the session's device window, was free, or is reserved for the session already. False: something of the
+  // process is there, or memory of another server.
   bool ReserveDriverRange(uint64_t address, uint64_t bytes, uint32_t session_index = 0) EXCLUDES(mutex_);
 
   // Whether `address` is in a range that ReserveDriverRange has reserved, for whichever session.
@@ -53,7 +52,7 @@ class AddressWindows {
     uint32_t session_index = 0;
   };
   std::map<uint64_t, DriverRange> driver_ranges_ GUARDED_BY(mutex_);  // by base, disjoint, those of a session joined
-  // All of them lie between these, so that most addresses are told from them without the lock.
+  // All ranges lie between these two, so most other addresses are recognised without the lock.
   std::atomic<uint64_t> driver_ranges_base_{UINT64_MAX};
   std::atomic<uint64_t> driver_ranges_end_{0};
 };

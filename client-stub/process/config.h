@@ -13,7 +13,7 @@ namespace tessera {
 struct Config {
   // TESSERA_SERVER: where the server listens, "unix:PATH" or "/PATH"; several servers are separated by commas. Empty: not set.
   std::string server;
-  // TESSERA_SERVER_NAMES: what the user calls these servers, where that is another address (behind an agent). Empty: as above.
+  // TESSERA_SERVER_NAMES: the user's names of these servers, if these are other addresses (behind an agent). Empty: as above.
   std::string server_names;
   // TESSERA_VGPU: the vGPUs to use, "NAME" or "NAME+NAME" (one for each GPU); those of several servers are separated by commas,
   // in the order of the servers. Empty: none.
@@ -21,13 +21,13 @@ struct Config {
   // TESSERA_TICKET: the file of each server's ticket, separated by commas, in the order of the servers; it may change while the
   // process runs. Empty: none.
   std::string tickets;
-  // XDG_RUNTIME_DIR: where sockets of this user's processes belong. Empty: not set.
+  // XDG_RUNTIME_DIR: the directory for sockets of this user's processes. Empty: not set.
   std::string runtime_directory;
-  // What an agent that the library starts is set with (kAgentVariables), a line each: processes that differ in it need agents of
-  // their own.
+  // The variables for an agent that the library starts (kAgentVariables), one a line. Processes that differ in them do not share
+  // an agent.
   std::string agent_settings;
-  // TESSERA_WAIT_MS: how long a session waits for a place at a server that is full, in milliseconds. Not set, or no number: as
-  // long as the server has it (tesserad --start-wait).
+  // TESSERA_WAIT_MS: how long a session waits for a place at a full server, in milliseconds. Not set, or no number: the server
+  // decides (tesserad --start-wait).
   uint32_t wait_ms = UINT32_MAX;
   // TESSERA_LOG: "debug" ... "off".
   LogLevel log_level = LogLevel::kWarning;
@@ -38,8 +38,7 @@ struct Config {
   std::string stats;
   // TESSERA_TRACE: the path of a file that is written at exit (process_file.h); empty: no trace.
   std::string trace;
-  // TESSERA_RUN_BEGUN: when `tessera run` started the process's tree, in ns since 1970, by the clock that files are dated with.
-  // 0: unknown.
+  // TESSERA_RUN_BEGUN: when `tessera run` began, in ns since 1970, by the clock of file times. 0: unknown.
   uint64_t run_begun_ns = 0;
   // CUDA_LAUNCH_BLOCKING or TESSERA_LAUNCH_BLOCKING is a number other than 0: every call waits for its result.
   bool launch_blocking = false;
@@ -55,17 +54,17 @@ struct Config {
   std::vector<std::string> forwarded_environment;
 };
 
-// The environment as it was when the library was first used. Any thread, also while the process starts or exits. Each of the two
-// libraries that have this file keeps it with what else it has (root/process_object.h, nvml/library.h).
+// The environment as it was when the library was first used. Each of the two libraries keeps its own copy (root/process_object.h,
+// nvml/library.h). Any thread, also while the process starts or exits.
 const Config& GetConfig();
 
-// The environment as it is now, for whoever keeps it.
+// Reads the environment as it is now.
 Config ReadConfig();
 // Parses an environment through `get` (as getenv: null when not set). Pure, for ReadConfig() and tests.
 Config ParseConfig(const char* (*get)(const char* name));
 
-// A server address taken apart: "unix:PATH", "/PATH", or of another host, which an agent has to go to (own_agent.h). `error` is
-// one sentence for the user when it cannot be used.
+// A parsed server address: "unix:PATH", "/PATH", or an address of another host, which needs an agent (own_agent.h). `error`: one
+// sentence for the user if the address cannot be used.
 struct ServerAddress {
   std::string unix_path;
   std::string other_host;  // as it was written
@@ -73,7 +72,7 @@ struct ServerAddress {
 };
 ServerAddress ParseServerAddress(std::string_view address);
 
-// A list of servers taken apart. `error` is one sentence for the user when it cannot be used.
+// A parsed list of servers. `error`: one sentence for the user if the list cannot be used.
 struct ServerList {
   struct Server {
     std::string name;  // for sentences

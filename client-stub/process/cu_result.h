@@ -1,4 +1,4 @@
-// Which CUresult an operating error becomes for the application. One function, one table:
+// Turns an operating error into a CUresult for the application. One function, one table:
 //
 //   what happened while connecting (cuInit)                    CUresult
 //   TESSERA_SERVER unset or unusable, no such socket, nobody   CUDA_ERROR_NO_DEVICE (100): libraries treat it as a host

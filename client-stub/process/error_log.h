@@ -1,5 +1,5 @@
-// The error log of this process (CUDA 12.9, "Error Log Management"): one entry for every call of the application that failed,
-// in the driver's words for the code. What the server's driver knows beyond the code stays in the server's process.
+// The error log of this process (CUDA 12.9, "Error Log Management"). Each failed call of the application has one entry: the
+// driver's words for its code. The server's driver may know more, but that stays in the server's process.
 //
 // Kept are the last kEntriesMax entries. Questions about work that is not done (CUDA_ERROR_NOT_READY) are no failures. Any
 // thread; callbacks run on the thread whose call failed, after the call, and without a lock. Source: CUDA driver API, "Error
@@ -24,7 +24,7 @@ class ErrorLog {
   static constexpr size_t kEntriesMax = 100;
   // An entry has at most this many bytes, its newline included.
   static constexpr size_t kEntryBytesMax = 256;
-  // The most a dump is asked for (documented for cuLogsDumpToMemory).
+  // The longest dump (documented for cuLogsDumpToMemory).
   static constexpr size_t kDumpBytesMax = kEntriesMax * kEntryBytesMax;
 
   // The process' log.
@@ -38,9 +38,8 @@ class ErrorLog {
 
   // The number of the entry that will be written next: a CUlogIterator.
   uint32_t Next() const EXCLUDES(mutex_);
-  // The entries from number `first` on, each ending with a newline, in at most `bytes_max` bytes: when there is no room for
-  // all, a line that says so and then the newest. Empty with `*fits` false when there is not even room for one. `*next`: the
-  // number after the last.
+  // The entries from number `first` on, each with a newline at its end, in at most `bytes_max` bytes. If not all fit: a line that
+  // says so, then the newest ones. Empty, with `*fits` false: not even one fits. `*next`: the number after the last.
   std::string Text(uint32_t first, size_t bytes_max, uint32_t* next, bool* fits) const EXCLUDES(mutex_);
   // The number of the oldest entry that is kept.
   uint32_t Oldest() const EXCLUDES(mutex_);

@@ -1,11 +1,11 @@
-// What this process has mapped.
+// Looks at what this process has mapped.
 #pragma once
 
 #include "protocol/memory/range_allocator.h"
 
 namespace tessera {
 
-// Whether something of this process is at every page of the range, be it a mere reservation. Any thread.
+// Whether every page of the range is mapped or at least reserved. Any thread.
 bool IsMapped(const Range& range);
 
 }  // namespace tessera

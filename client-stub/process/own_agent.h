@@ -1,9 +1,9 @@
-// An agent that the library starts itself, where TESSERA_SERVER names another host and nobody has started one: a program in a
-// container needs the variable and the library, no `tessera run`.
+// Starts an agent when TESSERA_SERVER names another host and nobody has started one. So a program in a container needs only the
+// variable and the library, no `tessera run`.
 //
-// All processes of a program that show the same keys share it: it is found by the outermost of their ancestors that has the same
-// TESSERA_SERVER in its environment, and ends with that one. The program sees nothing of it: it is no child of the program's, no
-// signal tells of it, and it has none of the program's descriptors.
+// All processes of a program with the same keys share the agent. It belongs to their outermost ancestor with the same
+// TESSERA_SERVER in its environment, and ends with that process. The program does not notice it: the agent is not its child,
+// sends no signal, and has none of its descriptors.
 #pragma once
 
 #include <sys/types.h>
@@ -16,13 +16,13 @@
 
 namespace tessera {
 
-// Gives each server of another host in `list` the socket of its agent, which is started where there is none. kNotFound: no
-// tessera-agent beside this library; kUnavailable: it did not start. Waits up to ten seconds. Any thread, also several processes
-// at once.
+// Gives each server of another host in `list` the socket of its agent, and starts the agent if there is none. Waits up to ten
+// seconds. Any thread, also in several processes at once. kNotFound: there is no tessera-agent beside this library. kUnavailable:
+// it did not start.
 Status ReachOtherHosts(ServerList* list);
 
-// The outermost of `pid` and its ancestors in whose environment `variable` ("NAME=value") stands, without a gap between them;
-// `pid` itself where it does not stand in its own. For tests.
+// The outermost process of the chain from `pid` upwards in which every environment has `variable` ("NAME=value"); `pid` itself if
+// its own does not. For tests.
 pid_t OutermostWith(pid_t pid, std::string_view variable);
 
 }  // namespace tessera

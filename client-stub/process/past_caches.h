@@ -1,8 +1,8 @@
-// As memcpy, but what is written does not stay in the caches of the core that writes it.
+// Copies as memcpy does, but the written bytes do not stay in the core's caches.
 //
-// A GPU that reads lines which cores have changed in their own caches gets 13 to 20 GB/s, and from memory 55 (H200, 16
-// cores of a virtual machine, PCIe 5 x16; a ring of some MiB that threads fill). Memory beyond the size of the caches is
-// written faster that way whoever reads it next. One core writes half as fast as memcpy does, so it takes several.
+// A GPU reads 55 GB/s from memory, but only 13 to 20 if the lines are changed in cores' caches (H200, 16 cores of a virtual
+// machine, PCIe 5 x16; threads fill a ring of some MiB). Memory larger than the caches is written faster in this way, whoever
+// reads it next. One core is half as fast as memcpy, so it takes several.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@
 
 namespace tessera {
 
-// Whether lines are asked for some turns before they are read. It brings a few per cent (H100, eight threads), but for what the
-// device has written shortly before.
+// Whether lines are prefetched. It brings a few per cent (H100, eight threads), except for memory that the device has just
+// written.
 enum class ReadAhead : uint8_t { kNo, kYes };
 
-// By the wider of the two below that the processor has.
+// By the wider of the two functions below that the processor supports.
 void CopyPastCaches(void* to, const void* from, size_t bytes, ReadAhead ahead);
 
 // 16 bytes at once, which every processor has.

@@ -1,4 +1,4 @@
-// A file that a process writes at its end, of which every process of a run keeps one of its own: trace and statistics.
+// A file that a process writes at its end: trace or statistics. Every process of a run has its own.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@ namespace tessera {
 
 class ProcessFile {
  public:
-  // `path`: as the user named it; "%p" in it is the process id. Without "%p" the first process that writes has the name as it
-  // stands, and a later one gets its process id behind a dot: no process of a run takes another's file. `run_begun_ns`: when
-  // the run began (Config::run_begun_ns): a file that is older is of an earlier run, and replaced. 0: unknown, and no file that
-  // holds something is replaced. What is no regular file (/dev/stderr, a pipe) is written as it is.
+  // `path`: the user's name for it; "%p" in it becomes the process id. Without "%p" the first process that writes takes the plain
+  // name, and later ones append a dot and their process id: no process takes another's file. `run_begun_ns`:
+  // Config::run_begun_ns. An older file is of an earlier run, and is replaced. 0: unknown; only empty files are replaced. A path
+  // that is no regular file (/dev/stderr, a pipe) is written as it is.
   explicit ProcessFile(std::string path, uint64_t run_begun_ns = 0) : path_(std::move(path)), run_begun_ns_(run_begun_ns) {}
 
   const std::string& path() const { return path_; }

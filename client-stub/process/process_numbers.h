@@ -1,4 +1,4 @@
-// Numbers that are given once in a process, whatever its sessions. Any thread.
+// Numbers that are unique in a process, over all its sessions. Any thread.
 #pragma once
 
 #include <atomic>
@@ -12,8 +12,8 @@ class ProcessNumbers {
  public:
   static ProcessNumbers& Process() { return PartOfProcess<ProcessNumbers>::Get(); }
 
-  // From 1 each. Libraries cache by those of contexts and of memory (CU_POINTER_ATTRIBUTE_BUFFER_ID); the others travel in
-  // records.
+  // Each kind counts from 1. Libraries use the numbers of contexts and of memory (CU_POINTER_ATTRIBUTE_BUFFER_ID) as keys of
+  // caches; the others travel in records.
   uint64_t NextContext() { return Next(context_); }
   uint64_t NextBuffer() { return Next(buffer_); }
   uint64_t NextBlob() { return Next(blob_); }

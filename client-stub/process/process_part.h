@@ -1,13 +1,13 @@
-// How a room reaches what it keeps for the whole process.
+// Gives a room access to what it keeps for the whole process.
 //
-// All of that is in one object (root/process_object.h): made by the first call of the process, never destroyed, since exit
-// handlers and destructors of other libraries call in after main. It lies above all rooms, so a room finds its part of it by the
-// part's type, and hands it out by a function of its own:
+// One object has all of it (root/process_object.h). The first call of the process makes it. It is never destroyed, since exit
+// handlers and destructors of other libraries call in after main. It lies above all rooms, so a room finds its part by the part's
+// type, and offers it by a function of its own:
 //
 //   inline StreamTable& Streams() { return PartOfProcess<StreamTable>::Get(); }
 //
-// Any thread. A child after fork has its parent's parts, with locks that may be taken for ever: calls end before they touch one
-// (Client::forked()).
+// Any thread. A child after fork has its parent's parts, and their locks may be taken for ever. So its calls end before they
+// touch a part (Client::forked()).
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@ namespace tessera {
 // Makes the object with all its parts, once (root/process_object.cc).
 void MakeProcessObject();
 
-// A member of the object. It can be found as soon as it is made, so a part may use those before it from its constructor on.
+// A member of the object. It can be found as soon as it is made, so a part's constructor may use the parts before it.
 template <typename T>
 class PartOfProcess {
  public:
@@ -29,7 +29,7 @@ class PartOfProcess {
   PartOfProcess(const PartOfProcess&) = delete;
   PartOfProcess& operator=(const PartOfProcess&) = delete;
 
-  // One load, for calls that look several times: no guard of a static variable.
+  // Costs one load, without the guard of a static variable.
   static T& Get() {
     T* const part = IfMade();
     return part != nullptr ? *part : Make();

@@ -1,7 +1,7 @@
-// A mutex for a few instructions that every call goes through: one atomic operation to take it, an ordinary store to give it
-// back. (std::mutex pays a second atomic operation, which waits for all stores of what it guarded to leave the core.)
+// A mutex for the few instructions that every call goes through. Taking it is one atomic operation, giving it back an ordinary
+// store. (std::mutex pays a second atomic operation, which waits for all stores of what it guarded to leave the core.)
 //
-// Nobody is woken: who finds it taken spins, then sleeps in turns of kSleepNs, since the holder may be off its core.
+// Nobody is woken. A thread that finds it taken spins, then sleeps in turns of kSleepNs, since the holder may be off its core.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Facts about objects, found by their handles without a lock: what the stub keeps per stream and per event.
+// Finds what the stub keeps for an object (a stream, an event) by its handle, without a lock.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@ namespace tessera {
 template <typename T>
 class SlotTable {
  public:
-  // Costs nothing before it is used: half a megabyte of pages that nobody has touched. std::bad_alloc.
+  // Costs nothing until it is used: half a megabyte of untouched pages. std::bad_alloc.
   SlotTable() : chunks_(static_cast<Entry**>(std::calloc(kChunks, sizeof(Entry*)))) {
     if (chunks_ == nullptr) throw std::bad_alloc();
   }

@@ -1,4 +1,4 @@
-// Counts per function, for people and tests: calls, round trips, bytes each way, time. On only with TESSERA_STATS.
+// Counts calls, round trips, bytes each way and time for each function, for people and tests. Only with TESSERA_STATS.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@ class Statistics {
   // `destination`: "1" for stderr, else a file that receives JSON.
   explicit Statistics(ProcessFile destination);
 
-  // Those of the process; null unless TESSERA_STATS asks for them.
+  // The statistics of the process; null unless TESSERA_STATS asks for them.
   static Statistics* OfProcess() { return PartOfProcess<std::unique_ptr<Statistics>>::Get().get(); }
 
   // Any thread.
@@ -33,17 +33,16 @@ class Statistics {
     row.round_trips.fetch_add(1, std::memory_order_relaxed);
     row.bytes_in.fetch_add(bytes_in, std::memory_order_relaxed);
   }
-  // How long a caller was kept: a record was handed over, or a reply waited for.
+  // How long a caller was kept, to hand over a record or to wait for a reply.
   void CountWait(const CallInfo& info, uint64_t ns) { Of(info).waited_ns.fetch_add(ns, std::memory_order_relaxed); }
-  // A region of interest: what cuProfilerStart and cuProfilerStop enclose is counted on its own, too. A start within a
-  // region is ignored, as is a stop outside. Calls of other threads count where they happen. Beyond kRegionsMax nothing is
-  // kept.
+  // Regions of interest: calls between cuProfilerStart and cuProfilerStop are also counted separately. A start within a region is
+  // ignored, and so is a stop outside. Calls of all threads count. Regions beyond kRegionsMax are not kept.
   static constexpr size_t kRegionsMax = 10'000;
   void BeginRegion() EXCLUDES(mutex_);
   void EndRegion() EXCLUDES(mutex_);
-  // Writes the counts to where they belong. The table goes to stderr, sorted by calls; the file holds one JSON object:
-  // {"calls": n, "round_trips": n, "bytes_out": n, "bytes_in": n, "waited_ns": n, "functions": {"cuX": {the same}}, "regions":
-  // [{the same without regions} ...]}.
+  // Writes the counts to the destination. The table goes to stderr, sorted by calls; the file holds one JSON object: {"calls": n,
+  // "round_trips": n, "bytes_out": n, "bytes_in": n, "waited_ns": n, "functions": {"cuX": {the same}}, "regions": [{the same
+  // without regions} ...]}.
   void Write() const;
   std::string ToJson() const EXCLUDES(mutex_);
   std::string ToTable() const;
@@ -55,7 +54,7 @@ class Statistics {
     Counts& operator+=(const Counts& other);
     Counts& operator-=(const Counts& other);
   };
-  // Per row; rows that were never used have no name.
+  // One entry for each row; unused rows have no name.
   using Snapshot = std::vector<Counts>;
   Snapshot TakeSnapshot() const;
   static Counts Total(const Snapshot& snapshot);

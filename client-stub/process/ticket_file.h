@@ -1,4 +1,4 @@
-// The ticket that a process shows a server: bytes of a file, at which this side does not look.
+// The ticket that a process shows a server: the bytes of a file, which this side does not interpret.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace tessera {
 
-// What stands in the file now: whoever renews the ticket replaces it. Nothing for an empty path. kResourceExhausted: it cannot be
-// read, or has more than a ticket. Any thread.
+// Reads the file as it is now, since renewing a ticket replaces its file. Empty for an empty path. kResourceExhausted: the file
+// cannot be read, or is longer than a ticket. Any thread.
 Result<std::vector<std::byte>> ReadTicket(const std::string& path);
 
 }  // namespace tessera
