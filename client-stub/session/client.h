@@ -1,4 +1,4 @@
-// The process' use of CUDA: which servers it has sessions with.
+// The process' use of CUDA, and its sessions with servers.
 //
 // Any thread may call everything here. In a forked child Initialize() returns CUDA_ERROR_NOT_INITIALIZED for ever and
 // session() is null: CUDA does not survive fork (CUDA C Programming Guide), and the parent's rings are not touched.
@@ -25,24 +25,24 @@ namespace tessera {
 
 class Client {
  public:
-  // The process' one.
+  // The client of this process.
   static Client& Get() { return PartOfProcess<Client>::Get(); }
-  // The same if it has been made, else null: for handlers that must not make it.
+  // The same, or null if it was not made yet. For handlers, which must not make it.
   static Client* IfMade() { return PartOfProcess<Client>::IfMade(); }
 
-  // cuInit: connects on first use. CUDA_ERROR_NO_DEVICE when no server can be reached (why stands on stderr, once per
-  // reason), see cu_result.h. A later call tries again. CUDA_ERROR_INVALID_VALUE for flags other than 0.
+  // cuInit: connects on first use; after a failure a later call tries again. CUDA_ERROR_NO_DEVICE: no server can be reached;
+  // stderr has each reason once (cu_result.h). CUDA_ERROR_INVALID_VALUE: flags other than 0.
   CUresult Initialize(unsigned flags);
   // True after a successful Initialize(), in the process that made it.
   bool initialized() const { return initialized_.load(std::memory_order_acquire); }
-  // The first session, which serves what belongs to no device; null before one was made, and in a forked child. It stays at its
-  // address when the server is gone.
+  // The first session, which serves calls that belong to no device. It keeps its address when the server is gone. Null before it
+  // was made, and in a forked child.
   Session* session() const { return session_.load(std::memory_order_acquire); }
   // All of them, one for each server that has devices for this process, in the order of their indices (HandleId::session()).
   std::span<Session* const> sessions() const {
     return {sessions_, static_cast<size_t>(session_count_.load(std::memory_order_acquire))};
   }
-  // Whose object a handle is, by its bits, and whose device a number; null when it is nobody's.
+  // The session of a handle, by its bits, and of a device's number; null: none.
   Session* SessionOf(HandleId id) const {
     const auto all = sessions();
     return id.IsWellFormed() && id.session() < all.size() ? all[id.session()] : nullptr;
@@ -54,22 +54,21 @@ class Client {
   int device_count() const;
   bool forked() const { return forked_.load(std::memory_order_relaxed); }
 
-  // cuDriverGetVersion, legal before cuInit: connects (the first answer must already be the right one), and says
-  // CUDA_VERSION when there is no server. The answer never changes within a process.
+  // cuDriverGetVersion, legal before cuInit. The answer never changes within a process, so the first call connects. CUDA_VERSION
+  // if there is no server.
   int DriverVersion();
 
   // Null unless TESSERA_STATS asks for them.
   Statistics* statistics() { return statistics_; }
   Trace* trace() { return trace_.get(); }
-  // Neither of them is kept, and calls do not wait for their results (CUDA_LAUNCH_BLOCKING): as a rule.
+  // The usual case: no statistics, no trace, and calls do not wait for their results (CUDA_LAUNCH_BLOCKING).
   bool plain() const { return plain_; }
 
-  // Tests put sessions over channels of their own in place of connections; they outlive their use. Null or none: no session.
+  // For tests: uses sessions over the test's channels instead of connections. They outlive their use. Null or none: no session.
   void UseSessionForTest(Session* session);
   void UseSessionsForTest(std::span<Session* const> sessions);
 
-  // `statistics` may be null. `attach` gives every new session what the folders above keep of it, before anybody can find the
-  // session.
+  // `statistics` may be null. `attach` gives every new session the parts of the rooms above, before anybody can find the session.
   Client(const Config& config, Statistics* statistics, void (*attach)(Session&));
 
  private:

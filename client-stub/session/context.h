@@ -1,4 +1,4 @@
-// The contexts of this process, as the stub knows them: what cuCtx* calls answer without asking the server.
+// The contexts of this process as the stub knows them. Many cuCtx* calls answer from them without asking the server.
 //
 // Context records live as long as their session (a process makes few), so a Context* may be kept; `state` says whether it
 // can be used. The handle an application holds is `handle` (a HandleId of kind kContext); the worker knows it by the same
@@ -31,7 +31,7 @@ class LocalStorage {
   CUresult Put(void* key, void* value, Destructor destructor) EXCLUDES(mutex_);
   CUresult Remove(void* key) EXCLUDES(mutex_);  // without calling the destructor
   CUresult Get(void* key, void** value) EXCLUDES(mutex_);
-  // Takes every entry out, one at a time, and calls its destructor (no lock held: it may call back into any of these).
+  // Takes out every entry, one at a time, and calls its destructor without a lock: it may call any of these functions.
   void DestroyAll(CUcontext context) EXCLUDES(mutex_);
 
  private:
@@ -49,7 +49,7 @@ inline constexpr unsigned kContextApiVersion = 3020;
 
 struct Context {
   enum class State : uint8_t {
-    kInactive,  // a primary context that nobody retains: its handle is valid, using it gives 709
+    kInactive,  // a primary context that nobody retains: its handle is valid, but using it gives 709
     kActive,
     kDestroyed,  // by cuCtxDestroy; never comes back
   };
@@ -58,11 +58,11 @@ struct Context {
   Session* session = nullptr;
   CUdevice device = 0;  // its ordinal
   bool primary = false;
-  // A context made from a green context (`green`): a share of the multiprocessors of `parent`, the device's primary
-  // context, which owns everything made in it but streams. Otherwise null.
+  // Of a context made from a green context (`green`): a share of the multiprocessors of `parent`, the device's primary context.
+  // `parent` owns everything made in this context, except streams. Otherwise null.
   HandleId green;
   Context* parent = nullptr;
-  // cuCtxGetId; from 1, unique over the process, never used again: a primary context that comes back has a new one.
+  // cuCtxGetId: from 1, unique in the process, never used again. A primary context that comes back has a new number.
   std::atomic<uint64_t> number{0};
   unsigned api_version = 0;
   // cuCtxGetFlags; and of a primary context, cuDevicePrimaryCtxGetState.
@@ -72,8 +72,8 @@ struct Context {
   // A sticky asynchronous failure: every later call in this context returns it. CUDA_SUCCESS: none.
   std::atomic<int> sticky_error{0};
   LocalStorage storage;
-  // The last records that gave work to its default stream, and to others that wait for that one; all work of the default stream,
-  // of the whole context, up to here was seen done (idle_streams.h).
+  // The last records that gave work to the default stream, and to streams that wait for it; and up to which record all work of
+  // the default stream, and of the whole context, was seen done (idle_streams.h).
   LastSequence default_work;
   LastSequence blocking_work;
   LastSequence default_done;
@@ -86,14 +86,14 @@ struct Context {
   CUcontext object() const { return reinterpret_cast<CUcontext>(handle.value()); }
   bool active() const { return state.load(std::memory_order_acquire) == State::kActive; }
 
-  // Held by the calls that retain, release or reset a primary context, while they ask the server.
+  // Calls that retain, release or reset a primary context hold it while they ask the server.
   Mutex primary_mutex;
   int retain_count GUARDED_BY(primary_mutex) = 0;  // a reset leaves it alone, as natively
   bool was_active GUARDED_BY(primary_mutex) = false;
   // cuCtxAttach and cuCtxDetach of a context that is not primary.
   std::atomic<int> usage_count{1};
 
-  // Limits the driver reported (cuCtxGetLimit), until one is set.
+  // Limits that the driver reported (cuCtxGetLimit), until one is set.
   Mutex limits_mutex;
   std::map<int, size_t> limits GUARDED_BY(limits_mutex);
 };
@@ -103,35 +103,35 @@ class ContextTable {
  public:
   ContextTable(Session& session, HandleAllocator& handles) : session_(session), handles_(handles) {}
 
-  // The record of a handle, in whatever state; null for a value that never was a context. kInactive and kDestroyed ones
-  // are found too: the caller decides.
+  // The context of a handle, in any state, also kInactive and kDestroyed: the caller decides. Null: the value never was a
+  // context.
   Context* Find(CUcontext context) const EXCLUDES(mutex_);
   // The primary context of a device, made (inactive) on first use. `device` is a valid ordinal. Null: out of memory.
   Context* Primary(CUdevice device) EXCLUDES(mutex_);
-  // A context that is active, on this device if there is one: for calls that name an object of the session and no context.
-  // Null: none is active.
+  // An active context, preferably on this device, for calls that name an object of the session but no context. Null: none is
+  // active.
   Context* AnyActive(CUdevice device) const EXCLUDES(mutex_);
-  // Makes a record for a context that was created under `handle`; it is active.
+  // Adds a context that was created under `handle`. It is active.
   Context* Add(HandleId handle, CUdevice device, unsigned flags, unsigned api_version) EXCLUDES(mutex_);
 
   // As Add, for the context that a green context stands for; `primary` is active.
   Context* AddGreen(HandleId handle, HandleId green, Context& primary) EXCLUDES(mutex_);
-  // The context of a green context, in whatever state; null for anything else.
+  // The context of a green context, in any state; null for anything else.
   Context* FindGreen(HandleId green) const EXCLUDES(mutex_);
   // The contexts of green contexts that exist on the device of a primary context.
   std::vector<Context*> GreensOf(const Context& primary) const EXCLUDES(mutex_);
 
-  // A primary context was retained for the first time: it becomes active, with a new number when it was active before.
+  // A primary context was retained for the first time, and becomes active. It gets a new number if it was active before.
   void Activate(Context* context) REQUIRES(context->primary_mutex);
-  // Ends a context after the server did, in two steps: Deactivate() makes it unusable (a primary context inactive,
-  // another one destroyed) and forgets cached limits and the sticky error; Finish() tells everyone who registered and
-  // calls the destructors of its local storage, which may make any call, so the caller holds no lock.
+  // Ends a context after the server did, in two steps. Deactivate() makes it unusable (a primary context inactive, any other
+  // destroyed), and forgets cached limits and the sticky error. Finish() tells the listeners and calls the destructors of its
+  // local storage. These may make any call, so the caller holds no lock.
   void Deactivate(Context* context);
   void Finish(Context* context) EXCLUDES(mutex_);
 
-  // `ended` is called when a context has ended, on the thread that ended it, without locks: drop what belonged to it
-  // (streams, events, modules ...: their handles are to be released). Register before the first context is made or when
-  // the first object of a kind is; a listener is never removed.
+  // `ended` is called when a context has ended, on the thread that ended it, without locks. It drops what belonged to the context
+  // (streams, events, modules ...) and releases their handles. Register it before the first context is made, or with the first
+  // object of a kind. A listener is never removed.
   void OnEnd(std::function<void(const Context& context)> ended) EXCLUDES(mutex_);
 
  private:

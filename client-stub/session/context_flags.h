@@ -1,4 +1,4 @@
-// Flags of contexts (CUctx_flags): which are legal, and which the server has to know.
+// Flags of contexts (CUctx_flags): which are legal, and which the server gets.
 #pragma once
 
 #include <cuda.h>
@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-// How a thread waits natively. A forwarded program's threads wait in this library: NoteSchedule().
+// Flags that say how a thread waits natively. Here threads wait in this library: NoteSchedule().
 constexpr unsigned kScheduleFlags = CU_CTX_SCHED_MASK;
 
 constexpr bool ContextFlagsAreLegal(unsigned flags) {
@@ -20,7 +20,7 @@ inline void NoteSchedule(unsigned flags) {
   if ((flags & (CU_CTX_SCHED_YIELD | CU_CTX_SCHED_BLOCKING_SYNC)) != 0) SessionFlags::Process().may_spin_long.store(false);
 }
 
-// What the server's context gets of them. Core dumps would be written by its process, on its host.
+// The flags for the server's context. Without those for core dumps, which its process would write on its host.
 constexpr unsigned ServerContextFlags(unsigned flags) {
   return flags & (CU_CTX_MAP_HOST | CU_CTX_LMEM_RESIZE_TO_MAX | CU_CTX_SYNC_MEMOPS);
 }

@@ -1,4 +1,4 @@
-// Another context is current on the calling thread for a while: for calls that a call makes in another session.
+// Makes another context current on the calling thread while it lives, for calls that a call makes in another session.
 #pragma once
 
 #include "client-stub/session/thread_state.h"

@@ -1,4 +1,4 @@
-// Failures of calls that had already returned: who is told, and when.
+// Keeps failures of calls that had already returned, until another call returns them.
 //
 // - A failure that breaks the context (sticky_error.h) is returned by every later call in that context that may return it,
 //   until the context is reset.
@@ -21,12 +21,12 @@ struct Context;
 
 class DeferredErrors {
  public:
-  // One-shot errors kept per thread that never asks; later ones are dropped (the first cause counts).
+  // One-shot errors kept for a thread that never asks. Later ones are dropped: the first cause counts.
   static constexpr size_t kKeptPerThreadMax = 16;
 
   // A notice: `call` of thread `thread` in `context` (null: unknown or none) failed. Any thread.
   void Add(uint32_t thread, Context* context, CUresult error) EXCLUDES(mutex_);
-  // One that is not sticky, unless the thread is to hear it already.
+  // Adds an error that is not sticky, unless the thread has it already.
   void AddOnce(uint32_t thread, CUresult error) EXCLUDES(mutex_);
   // What a call of `thread` in `context` must return instead of doing its work; CUDA_SUCCESS mostly. Takes a one-shot
   // error.
@@ -40,7 +40,7 @@ class DeferredErrors {
  private:
   CUresult TakeSlow(uint32_t thread, const Context* context) EXCLUDES(mutex_);
 
-  std::atomic<bool> any_{false};  // an error was ever kept; stays true while one is
+  std::atomic<bool> any_{false};  // false only while no error is kept
   Mutex mutex_;
   std::unordered_map<uint32_t, std::deque<CUresult>> by_thread_ GUARDED_BY(mutex_);
 };

@@ -1,6 +1,6 @@
-// What keeps the devices of several servers apart in one process: two hosts have their GPUs in the same slots, and two servers
-// may have the same GPU. Programs and libraries tell devices apart by PCI address and UUID, so no two may have the same ones.
-// The driver library and the NVML library of a process change the same devices in the same way. Pure; any thread.
+// Makes the devices of several servers different in one process. Programs and libraries tell devices apart by PCI address and
+// UUID. But two hosts may have GPUs in the same slots, and two servers may have the same GPU. The driver library and the NVML
+// library of a process change the same devices in the same way. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,17 @@
 namespace tessera {
 
 struct DeviceDisguise {
-  // Servers of a process have PCI domains of their own: those of server number n begin at n times this. Domains have 16 bits.
+  // Each server of a process has its own PCI domains: those of server n begin at n times this. Domains have 16 bits.
   static constexpr uint32_t kDomainsPerServer = 0x1000;
 
-  // The server's place in the list that the user gave. The first one's devices keep everything.
+  // The server's place in the user's list. The devices of the first server stay as they are.
   uint32_t server = 0;
-  // UUIDs (DeviceSnapshot::Device::UuidText) of this server that an earlier one has as well.
+  // UUIDs (DeviceSnapshot::Device::UuidText) of this server that an earlier server has too.
   std::set<std::string> taken_uuids;
 
-  // Changes what has to be: the PCI domain of devices of later servers, in the bus id too, and UUIDs that are taken.
+  // Changes the PCI domain (also in the bus id) of a later server's device, and its UUID if that is taken.
   void Apply(DeviceSnapshot::Device* device) const;
-  // The PCI domain that stands here for one of the server's.
+  // The PCI domain that replaces `domain` of the server.
   uint32_t ShownDomain(uint32_t domain) const { return (domain + server * kDomainsPerServer) & 0xffff; }
 };
 

@@ -1,10 +1,9 @@
 // Device graphs: executable graphs that kernels launch (CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH).
 //
-// A kernel passes the handle that the program gave it to the driver's own code on the device, so the application's handle of such
-// a graph is the driver's own value. That is an address on the device, and may look like the id of anything else (HandleId), of
-// this session or another one. This table says which id stands behind it; between client and server the id alone travels, so the
-// server takes no value that it did not give. (A node that kernels change has such a handle too, but no call of the host takes
-// it.)
+// A kernel passes the graph's handle to the driver's own code on the device. So the application's handle of such a graph is the
+// driver's value. It is an address on the device, and may look like the id of any other object (HandleId) of any session. This
+// table has the id behind each value. Only the id travels between client and server, so the server takes no value that it did not
+// give. (A node that kernels change has such a handle too, but no call of the host takes it.)
 //
 // The driver gives a value again as soon as its graph is destroyed (measured: driver 580). Two drivers may give the same value:
 // the second graph is refused, since a call that named it could mean either.
@@ -27,22 +26,22 @@ class DeviceGraphs {
  public:
   static DeviceGraphs& Process() { return PartOfProcess<DeviceGraphs>::Get(); }
 
-  // What the application passed as an executable graph, as an id: that of a device graph, else the value itself.
+  // The id of what the application passed as an executable graph. For anything but a device graph it is the value itself.
   HandleId IdOf(uint64_t value) const { return count_.load(std::memory_order_acquire) == 0 ? HandleId(value) : Find(value); }
   HandleId IdOf(CUgraphExec handle) const { return IdOf(reinterpret_cast<uint64_t>(handle)); }
   bool Has(uint64_t value) const { return IdOf(value) != HandleId(value); }
   bool Has(CUgraphExec handle) const { return Has(reinterpret_cast<uint64_t>(handle)); }
 
   // A session's driver gave `value` to the graph `exec`, made in `context`. What that session had under this value is gone.
-  // False, and nothing changes, while the value is the application's handle of another graph: a device graph of another session,
-  // or the id of any executable graph.
+  // False, and nothing changes: the value is the handle of another graph, be it a device graph of another session or the id of an
+  // executable graph.
   bool Add(uint64_t value, HandleId exec, HandleId context) EXCLUDES(mutex_);
-  // The process has a node that kernels change: an instance with one is destroyed like a device graph, and which have one is not
-  // known here.
+  // The process has a node that kernels change. An instance with such a node is destroyed like a device graph, but the table does
+  // not know which instances have one.
   void NoteDeviceNode() { device_nodes_.store(true, std::memory_order_relaxed); }
   // Whether the driver may wait when this executable graph is destroyed.
   bool WaitsToEnd(CUgraphExec handle) const { return device_nodes_.load(std::memory_order_relaxed) || Has(handle); }
-  // The graph ends; nothing happens when the value is another one's by now.
+  // The graph ends. Does nothing if the value belongs to another graph by now.
   void Remove(uint64_t value, HandleId exec) EXCLUDES(mutex_);
   // A context has ended: its graphs too.
   void EndContext(HandleId context) EXCLUDES(mutex_);

@@ -1,8 +1,8 @@
 // The devices of a session: the server's snapshot, with the answers that forwarding changes (filtered_attributes.h).
 //
-// A device is asked for by its ordinal, the number that the application knows it by: with several servers the ordinals of a
-// process count through all of them, and a session has some. The server's own number is what records carry.
-// Constant after construction; any thread.
+// Functions take a device's ordinal, the number that the application uses. With several servers the ordinals count through the
+// devices of all of them, and each session has some. Records carry the server's own number. Constant after construction; any
+// thread.
 #pragma once
 
 #include <cuda.h>
@@ -19,8 +19,8 @@ namespace tessera {
 class Devices {
  public:
   Devices() = default;
-  // `mirrored`: client and server share no pages (ServerWelcome::mirrored).
-  // `ordinals`: of the snapshot's devices, each once; empty: 0, 1, ...
+  // `mirrored`: client and server share no pages (ServerWelcome::mirrored). `ordinals`: one for each of the snapshot's devices,
+  // all different; empty: 0, 1, ...
   Devices(DeviceSnapshot snapshot, bool mirrored, std::vector<CUdevice> ordinals = {}, const DeviceDisguise& disguise = {});
 
   // min(the server driver's version, what this library's entry points cover: CUDA_VERSION).
@@ -33,7 +33,7 @@ class Devices {
     if (static_cast<size_t>(device) < numbers_.size()) return numbers_[static_cast<size_t>(device)];
     return -1;
   }
-  // The ordinal of the server's device `number`; one that it does not have is returned as it is.
+  // The ordinal of the server's device `number`; an unknown number is returned unchanged.
   CUdevice OrdinalOf(int number) const {
     return static_cast<size_t>(number) < ordinals_.size() ? ordinals_[static_cast<size_t>(number)] : number;
   }

@@ -1,4 +1,4 @@
-// Device attributes of which a forwarded program has something else than the server's driver has.
+// Device attributes that a forwarded program sees differently from the server's driver.
 #pragma once
 
 #include <cuda.h>
@@ -11,14 +11,14 @@ namespace tessera {
 struct FilteredAttribute {
   CUdevice_attribute attribute;
   int value;           // what is reported
-  bool mirrored_only;  // only where client and server share no pages; on one host the driver's value is true
+  bool mirrored_only;  // only where client and server share no pages; on one host the driver's value holds
   const char* reason;
-  int kept_bits = 0;  // not 0: these bits of the driver's value are reported, and not `value`
+  int kept_bits = 0;  // not 0: these bits of the driver's value are reported instead of `value`
 };
 
 std::span<const FilteredAttribute> FilteredAttributes();
 
-// The value to report instead of the driver's; nothing where the driver's value is right.
+// The value to report instead of the driver's; nullopt: the driver's value is right.
 std::optional<int> FilteredValue(int attribute, int driver_value, bool mirrored);
 
 }  // namespace tessera

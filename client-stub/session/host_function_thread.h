@@ -1,7 +1,7 @@
-// A thread on which what streams ask of this process runs: host functions of the application (cuLaunchHostFunc,
-// cuStreamAddCallback, host nodes) on one, the library's own visits (stream_visit.h) on another, which no function of the
-// application can hold up. One after the other, with ThreadState::in_host_function set, never on a thread that the protocol
-// needs.
+// A thread that runs what streams ask of this process. One such thread runs host functions of the application (cuLaunchHostFunc,
+// cuStreamAddCallback, host nodes). Another runs the library's own visits (stream_visit.h), so that no function of the
+// application can hold them up. Tasks run one after the other, with ThreadState::in_host_function set, and never on a thread that
+// the protocol needs.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@ namespace tessera {
 class HostFunctionThread {
  public:
   explicit HostFunctionThread(const char* name) : name_(name) {}  // a literal of at most 15 characters
-  ~HostFunctionThread();                                          // drops what has not begun, waits for what has
+  ~HostFunctionThread();                                          // drops tasks that have not begun, waits for one that has
 
   // Runs `task` after those posted before. The thread is started at the first use, with all signals blocked. Any
   // thread, notice handlers too.
@@ -31,7 +31,7 @@ class HostFunctionThread {
   ConditionVariable posted_;
   std::deque<std::function<void()>> tasks_ GUARDED_BY(mutex_);
   bool stopped_ GUARDED_BY(mutex_) = false;
-  std::atomic<bool> called_{false};  // there is a task, or this is stopped: for the thread, which looks before it sleeps
+  std::atomic<bool> called_{false};  // there is a task, or the object is stopped; the thread looks before it sleeps
   AdaptiveSpin spin_;
   std::thread thread_ GUARDED_BY(mutex_);
 };

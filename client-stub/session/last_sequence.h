@@ -1,4 +1,5 @@
-// The highest sequence of a kind that was seen: what of an object stands in the ring of commands, and how old an answer is.
+// The highest sequence seen of some kind of record. It tells which records about an object are in the ring of commands, and how
+// old an answer is.
 #pragma once
 
 #include <atomic>
@@ -23,15 +24,16 @@ class LastSequence {
     }
   }
 
-  // By the sender of the record `sequence` alone, with the lock held under which records get their numbers: no number that was
-  // given out is greater, so what is there need not be looked at.
+  // Only for the sender of record `sequence`, with the lock held under which records get their numbers. No greater number was
+  // given out, so the old value need not be compared.
   void RaiseInOrder(uint64_t sequence) { value_.store(sequence, std::memory_order_release); }
 
  private:
   std::atomic<uint64_t> value_{0};
 };
 
-// What one was when it was looked at: a record may be appended on the condition that it still is (Session::AppendIf).
+// The value of a LastSequence when it was looked at. A record may be appended on condition that it is unchanged
+// (Session::AppendIf).
 struct SeenSequence {
   const LastSequence* last = nullptr;
   uint64_t value = 0;

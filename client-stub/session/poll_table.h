@@ -1,5 +1,5 @@
-// What is known of events and streams that an application polls (cuEventQuery, cuStreamQuery), so that a poll loop neither
-// waits for a round trip per turn nor floods the ring.
+// Keeps what is known of events and streams that an application polls (cuEventQuery, cuStreamQuery). So a poll loop neither waits
+// for a round trip in each turn nor floods the ring.
 //
 // The first query is a round trip. When its answer is CUDA_ERROR_NOT_READY the server watches the object and sends a
 // completion mark (mark_table.h). Until then "not ready" stays a fact as long as nothing else was heard of the server:
@@ -29,7 +29,7 @@ class PollTable {
 
   explicit PollTable(MarkTable& marks) : marks_(marks) {}
 
-  // Nothing is known of any object: what the paths that enqueue work look at first.
+  // Whether nothing is known of any object. Paths that enqueue work look at this first.
   bool empty() const { return size_.load(std::memory_order_relaxed) == 0; }
 
   enum class State { kUnknown, kPending, kDone };
@@ -39,7 +39,7 @@ class PollTable {
 
   // Before a query is sent: the mark it asks for, 0 when the server watches the object already.
   uint64_t Begin(Key key) EXCLUDES(mutex_);
-  // What the query with that mark was answered. `news`: of before the query was sent; `sequence`: the query's own.
+  // The answer to the query with that mark. `news`: its value before the query was sent. `sequence`: the query's own.
   void End(Key key, uint64_t mark, CUresult result, uint64_t news, uint64_t now_ns, uint64_t sequence) EXCLUDES(mutex_);
 
   // The object has new work (after the record that gave it was sent), or is destroyed.

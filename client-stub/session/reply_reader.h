@@ -1,8 +1,8 @@
 // Reads the `replies` ring for all threads of the process, one at a time.
 //
-// A thread that waits takes the role of reader when it is free; the service thread takes it while nobody waits. The
-// service thread sleeps in the kernel all the time in between: a reader that leaves arms the wake-up on its behalf, one
-// that enters disarms it, so neither a busy program nor its server pays a system call for it.
+// A thread that waits takes the role of reader if it is free; the service thread takes it while nobody waits. In between the
+// service thread sleeps in the kernel. A reader that leaves arms its wake-up, and one that enters disarms it. So neither a busy
+// program nor its server pays a system call for it.
 #pragma once
 
 #include <atomic>
@@ -30,7 +30,7 @@ class ReplyReader {
 
   // Announces that `slot` (opened) waits for its sequence, before the record becomes visible. Callers hold a lock.
   void Register(ReplySlot* slot) EXCLUDES(overflow_mutex_);
-  // `slot` will not be completed any more once this has returned.
+  // After this has returned `slot` is not completed any more.
   void Unregister(ReplySlot* slot) EXCLUDES(reading_, overflow_mutex_);
 
   // Waits until `done()`, which becomes true through a reply or notice. With `slot` the thread sleeps on that slot
@@ -41,8 +41,8 @@ class ReplyReader {
   void Poll() EXCLUDES(reading_);
   // Records read so far. A thread that knows of a record (its reply, its host function) sees it counted. Any thread.
   uint64_t records_read() const { return records_read_.load(std::memory_order_acquire); }
-  // By the service thread: handles what is there, then sleeps until more arrives that no other thread reads, or
-  // `timeout_ns` passed. kProtocolViolation from a broken ring.
+  // For the service thread: handles what is there, then sleeps until something arrives that no other thread reads, or until
+  // `timeout_ns` has passed. kProtocolViolation: the ring is broken.
   Status Serve(uint64_t timeout_ns) EXCLUDES(reading_);
 
  private:

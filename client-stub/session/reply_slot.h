@@ -1,4 +1,5 @@
-// Where one thread waits for one reply. Written by whichever thread drains the `replies` ring, read by the waiting one.
+// The place where one thread waits for one reply. The thread that drains the `replies` ring writes it, the waiting thread reads
+// it.
 #pragma once
 
 #include <atomic>

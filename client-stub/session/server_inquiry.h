@@ -16,10 +16,10 @@ struct AskedServer {
   DeviceSnapshot snapshot;  // all devices of the server
 };
 
-// In the order of the list. The first failure; where there are several servers its sentence names the one.
+// In the order of the list. Returns the first failure; with several servers its sentence names the server.
 Result<std::vector<AskedServer>> AskServers(const ServerList& list);
 
-// What changes about the devices of each server, so that no two look the same. Pure.
+// How the devices of each server are changed so that no two look the same. Pure.
 std::vector<DeviceDisguise> DisguisesOf(const std::vector<AskedServer>& servers);
 
 }  // namespace tessera

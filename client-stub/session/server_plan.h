@@ -1,8 +1,8 @@
-// Which devices of which servers a process uses, and under which numbers, when it has several servers.
+// Chooses the devices that a process with several servers uses, and their numbers.
 //
-// The servers' devices count through in the order of the servers; CUDA_VISIBLE_DEVICES selects from that joined list as it
-// selects from the devices of one host (CUDA C programming guide, "CUDA environment variables"): numbers, or beginnings of
-// UUIDs as the process sees them; the first entry that names no device ends the list. Pure; any thread.
+// The devices of all servers form one list, in the order of the servers. CUDA_VISIBLE_DEVICES selects from it as from the devices
+// of one host (CUDA C programming guide, "CUDA environment variables"). Its entries are numbers, or beginnings of UUIDs as the
+// process sees them. The first entry that names no device ends the list. Pure; any thread.
 #pragma once
 
 #include <cuda.h>
@@ -15,13 +15,12 @@
 
 namespace tessera {
 
-// A place for a session with one of `servers`, by its number in that list.
+// A session with one of the servers, by the server's number in the list.
 struct PlannedSession {
   size_t server = 0;
   SessionPlace place;
 };
-// The sessions to make: none with a server of which no device is wanted. `visible`: CUDA_VISIBLE_DEVICES, empty when it is not
-// set.
+// The sessions to make; a server without a wanted device gets none. `visible`: CUDA_VISIBLE_DEVICES; empty: not set.
 std::vector<PlannedSession> PlanSessions(const std::vector<AskedServer>& servers, std::string_view visible);
 
 }  // namespace tessera

@@ -1,11 +1,11 @@
 // One connection of this process to one server: sends records, receives replies and notices.
 //
-// Sending: any thread, under one short lock that is never held while waiting for ring space or touching the
-// application's memory. Records of one thread arrive in the order of its calls; if a call of one thread happens before
-// a call of another, so do their records. Receiving: a thread that waits for a reply drains the `replies` ring itself
-// when no other thread does; while nobody waits the session's service thread does. It also notices the server's death:
-// from then on every waiting and every later call returns kServerGone, and one sentence was printed on stderr. A
-// session is never destroyed once it is used (exit handlers of other libraries still call); tests destroy theirs.
+// Sending: any thread, under one short lock that is never held while waiting for ring space or touching the application's memory.
+// Records of one thread arrive in the order of its calls; if a call of one thread happens before a call of another, so do their
+// records. Receiving: a thread that waits for a reply drains the `replies` ring itself when no other thread does; while nobody
+// waits the session's service thread does. That thread also notices the server's death. Then every waiting and every later call
+// returns kServerGone, and stderr gets one sentence. A session in use is never destroyed, since exit handlers of other libraries
+// still call; tests destroy theirs.
 #pragma once
 
 #include <cuda.h>
@@ -46,20 +46,19 @@ class ManagedMemory;  // managed_memory.h
 class ReplyReader;
 class RingProducer;  // protocol/channel/ring.h
 
-// What calls return once the server is gone: "device is busy or unavailable" stops programs with a sentence that is
-// true. (After LeaveAtExit() they return CUDA_ERROR_DEINITIALIZED instead, where this is named, and CUDA_ERROR_LAUNCH_TIMEOUT
-// when the server ended the session for its overrun.)
+// What calls return once the server is gone: its text, "device is busy or unavailable", is true. Wherever this is named, calls
+// return CUDA_ERROR_DEINITIALIZED instead after LeaveAtExit(), and CUDA_ERROR_LAUNCH_TIMEOUT after the server ended the session
+// for its overrun.
 inline constexpr CUresult kServerGone = CUDA_ERROR_DEVICE_UNAVAILABLE;
 
 class Session {
  public:
-  // Called on the thread that drains, in the order of the ring, with no reply outstanding behind it being read
-  // meanwhile. It must be quick and must not wait, make CUDA calls or send records. `payload` is valid during the call
-  // only.
+  // Called on the thread that drains, in the order of the ring; no later reply is read meanwhile. It must be quick, and must not
+  // wait, make CUDA calls or send records. `payload` is valid during the call only.
   using NoticeHandler = std::function<void(const ReplyHeader& header, std::span<const std::byte> payload)>;
 
-  // Connects to the server at `socket_path`, says hello and keeps the agreed address windows. The status' sentence is
-  // for the user: what happened, to what, what to do next.
+  // Connects to the server at `socket_path`, says hello and keeps the agreed address windows. The sentence of a failure is for
+  // the user.
   static Result<std::unique_ptr<Session>> Connect(const std::string& socket_path, const SessionPlace& place);
   // The same over a socket that is connected already.
   static Result<std::unique_ptr<Session>> Connect(UniqueFd socket, const SessionPlace& place = {});
@@ -76,14 +75,13 @@ class Session {
   int window_row() const { return static_cast<int>(welcome_.window_row); }
   // The two ends share no pages: written ranges of segments must be published on the channel.
   bool mirrored() const { return welcome_.mirrored; }
-  // Those of this server; they are asked for by the numbers that the application uses.
+  // The devices of this server, by the numbers that the application uses.
   const Devices& devices() const { return devices_; }
   // "the server", or with its name where the process has several.
   std::string Name() const;
 
-  // --- Parts. ---
-  // What the folders above keep of it: given once, when it is published (root/attach_session.h), never destroyed, and not to be
-  // asked for before.
+  // --- Parts. --- The parts of the rooms above. They are set once, when the session is published (root/attach_session.h), and
+  // never destroyed. Do not call these before that.
   ClientMemory& memory() const { return *memory_; }
   ManagedMemory& managed() const { return *managed_; }
   bool attached() const { return memory_ != nullptr; }
@@ -106,14 +104,14 @@ class Session {
   // The thread of the library's own visits (stream_visit.h).
   HostFunctionThread& stream_visits() { return stream_visits_; }
 
-  // --- Sending. Any thread. `record` begins with room for a RecordHeader whose `call`, `flags`, `thread` and `context`
-  // are filled in; `size_bytes` and `sequence` are set here. Its size is padded to kRecordAlignment by the caller. ---
-  // Appends and returns. Waits only for ring space. CUDA_SUCCESS; kServerGone; CUDA_ERROR_INVALID_VALUE when the record
-  // is larger than record_bytes_max() (send such arguments in pieces).
-  // `sequence` (may be null) becomes the record's; what it changes is raised to it before the server can see the record.
+  // --- Sending. Any thread. `record` begins with room for a RecordHeader whose `call`, `flags`, `thread` and `context` are
+  // filled in; `size_bytes` and `sequence` are set here. Its size is padded to kRecordAlignment by the caller. --- Appends and
+  // returns. Waits only for ring space. CUDA_SUCCESS; kServerGone; CUDA_ERROR_INVALID_VALUE when the record is larger than
+  // record_bytes_max() (send such arguments in pieces). `sequence` (may be null) becomes the record's. The LastSequences that the
+  // record changes are raised before the server can see it.
   CUresult Append(std::span<std::byte> record, uint64_t* sequence = nullptr, std::span<LastSequence* const> changed = {});
-  // As Append(), if all of `seen` are unchanged when the record gets its number: since they were looked at no record that changes
-  // one of them has come before it. Otherwise nothing happens and the result is kNotAppended.
+  // As Append(), if all of `seen` are unchanged when the record gets its number. So no other record has changed one of them since
+  // they were looked at. Otherwise nothing happens, and the result is kNotAppended.
   static constexpr CUresult kNotAppended = static_cast<CUresult>(1022);  // no code of CUDA's
   CUresult AppendIf(std::span<const SeenSequence> seen, std::span<std::byte> record, uint64_t* sequence,
                     std::span<LastSequence* const> changed);
@@ -123,9 +121,9 @@ class Session {
   // The two halves of Request(), for several requests in flight: Start() opens `slot` and appends.
   CUresult Start(std::span<std::byte> record, ReplySlot* slot, std::span<LastSequence* const> changed = {});
   CUresult Await(ReplySlot* slot);
-  // For host functions: sends the record past the ring of commands, where it could stand behind launches that wait for the
-  // function, and waits for the reply in `slot`. It is executed only if record `after` of the ring was (0: any), else nothing
-  // happens and the result is kBehind. `record` is left as it is.
+  // For host functions: sends the record past the ring of commands, since launches there may wait for the function, and waits for
+  // the reply in `slot`. The server executes it only if it has executed record `after` of the ring (0: no condition). Otherwise
+  // nothing happens, and the result is kBehind. `record` stays unchanged.
   static constexpr CUresult kBehind = static_cast<CUresult>(1023);  // no code of CUDA's; kAsideBehind is none of the type's
   CUresult RequestAside(std::span<const std::byte> record, uint64_t after, ReplySlot* slot) EXCLUDES(answer_mutex_);
   // The sequence of the last record that was sent.
@@ -137,8 +135,8 @@ class Session {
   // thread.
   CUresult SendAnswer(uint64_t request, CUresult result = CUDA_SUCCESS);
 
-  // Tells the server what this process has written to host memory that has a mirror there (host_mirrors.h); it takes that
-  // before an answer that is sent later. Any thread but a notice handler's.
+  // Tells the server what this process has written to host memory that has a mirror there (host_mirrors.h). The server takes it
+  // before any later answer. Any thread but a notice handler's.
   CUresult SendHostChanges(std::span<const std::byte> changes);
   // The largest such message.
   size_t host_changes_bytes_max() const;
@@ -159,13 +157,13 @@ class Session {
   // Runs `look` on the service thread every 0.2 s or so, from the next time on. It must not wait.
   void OnService(std::function<void()> look) EXCLUDES(handlers_mutex_);
 
-  // --- End of the session. ---
-  // Whether the server keeps images, as far as is known: one that is named first need not be sent (image_load.h).
+  // --- End of the session. --- Whether the server is known to keep images. Then an image is first only named, and often need not
+  // be sent (image_load.h).
   bool keeps_images() const { return keeps_images_.load(std::memory_order_relaxed); }
   void KeepsNoImages() { keeps_images_.store(false, std::memory_order_relaxed); }
   bool gone() const { return gone_.load(std::memory_order_acquire); }
-  // `heard` is called when the session ends because of its server or of us, not at exit: once, on any thread, a notice
-  // handler's too, so it must not wait. At once when the session is gone already.
+  // `heard` is called once when the session ends because of the server or of us, but not at exit; at once if the session is gone
+  // already. Any thread may call it, also a notice handler's, so it must not wait.
   void OnGone(std::function<void()> heard) EXCLUDES(handlers_mutex_);
   // Ends the session from this side: prints `why` once, wakes everybody. Any thread.
   void Abandon(const Status& why);
@@ -188,7 +186,7 @@ class Session {
   CUresult AppendAnswer(std::span<std::byte> record, Prepare prepare) EXCLUDES(answer_mutex_);
   void HandleNotice(const ReplyHeader& header, std::span<const std::byte> payload);
   void Service();
-  // What a wait that ended early means: the session is over, unless it is so already.
+  // Ends the session, if it is not over yet, after a wait that ended early.
   CUresult Ended(const Status& why);
 
   const std::unique_ptr<Channel> channel_;
@@ -205,7 +203,7 @@ class Session {
   HostFunctionThread host_functions_{"tessera-host-fn"};
   HostFunctionThread stream_visits_{"tessera-visits"};
 
-  Mutex abandon_mutex_;  // over the end of the session, and the sentence that tells it
+  Mutex abandon_mutex_;  // guards the end of the session and the printing of its sentence
   std::atomic<bool> gone_{false};
   std::atomic<bool> keeps_images_{true};
   std::atomic<CUresult> gone_result_{kServerGone};

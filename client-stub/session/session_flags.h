@@ -1,4 +1,4 @@
-// What all sessions of the process have in common. Any thread.
+// Flags that all sessions of the process share. Any thread.
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,7 @@ namespace tessera {
 struct SessionFlags {
   static SessionFlags& Process() { return PartOfProcess<SessionFlags>::Get(); }
 
-  // There are several. Written when they are made (SeveralServers()).
+  // The process has several sessions. Written when they are made (SeveralServers()).
   std::atomic<bool> several{false};
   // Waits for the GPU may spin as long as natively, where there are cores for it (AdaptiveSpin::LongNsMax), until a context asks
   // for something else (CU_CTX_SCHED_YIELD, CU_CTX_SCHED_BLOCKING_SYNC).

@@ -27,12 +27,12 @@ struct ThreadState {
   std::vector<Context*> context_stack;
   Context* current() const { return context_stack.empty() ? nullptr : context_stack.back(); }
 
-  // Where the thread's next record is put together (Call::Begin).
+  // The thread's next record is built here (Call::Begin).
   Encoder encoder;
-  // Where the parameters of a kernel and the attributes of a launch are gathered for it.
+  // The parameters of a kernel and the attributes of a launch are gathered here.
   std::vector<std::byte> parameters;
   std::vector<CUlaunchAttribute> attributes;
-  // Where the reply to it arrives; its bytes stay until the next call that waits.
+  // The reply arrives here. Its bytes stay until the next call that waits.
   ReplySlot reply;
 
   // cuThreadExchangeStreamCaptureMode.
@@ -41,7 +41,7 @@ struct ThreadState {
   bool in_host_function = false;
   // The call the thread is in or was in last; kept only while statistics are.
   const CallInfo* call = nullptr;
-  // Calls the thread is in: one that is made by the body of another counts as part of it.
+  // The depth of nested calls: a call in the body of another one counts as part of that.
   int call_depth = 0;
   // Some record of this thread was sent: the server is told when the thread ends.
   bool known_to_server = false;
@@ -62,7 +62,7 @@ class ThreadEnds {
  public:
   static ThreadEnds& Process() { return PartOfProcess<ThreadEnds>::Get(); }
   ThreadEnds();
-  // Has `tell` called, by the thread itself, when a thread ends that a server knows. It tells them.
+  // When a thread that a server knows ends, it calls `tell`, which tells the servers.
   void OnEnd(void (*tell)(ThreadState& state)) { tell_.store(tell, std::memory_order_release); }
   // The calling thread has this state from now on.
   void Watch(ThreadState* state) const { pthread_setspecific(key_, state); }

@@ -1,16 +1,15 @@
-// What the process did when, as a file that Perfetto opens (https://ui.perfetto.dev): each thread's calls, each record's way to
-// the server, its execution there. On only with TESSERA_TRACE. Every process keeps a
-// file of its own (process/process_file.h), but one that was forked from a process with a session: it may make no calls.
+// Writes what the process did, and when, to a file for Perfetto (https://ui.perfetto.dev): each thread's calls, each record's way
+// to the server, its execution there. Only with TESSERA_TRACE. Every process has a file of its own (process/process_file.h),
+// except a child forked from a process with a session: it may make no calls.
 //
-// Form: Google's "Trace Event Format", JSON. Process 1 is the program, by its name and with its threads'
-// names, process 2 + i the worker of its i-th session of n, process 2 + n + i the GPUs of that, with a lane for each stream. A
-// record that waits to be executed is an asynchronous slice of its worker, an arrow leads from the call to the execution. A visit
-// (streams/stream_visit.h) is a slice of the program and one of the worker, whose stream waits. The clock is the program's
-// CLOCK_MONOTONIC; a worker's is compared with it at the end, which is right to half a round trip.
-// A launch has the name of its kernel, and in its stream's lane the time between two events of the driver around it, of which
-// some microseconds are the events' own. An execution says which thread sent its record, a call that waited for an answer says
-// for how many ("waits"). No execution begins before the call that asked for it: where half a round trip would have it so, the
-// worker's clock is moved.
+// The form is Google's "Trace Event Format", JSON. Process 1 is the program, with its name and its threads' names. Process 2 + i
+// is the worker of session i of n, and process 2 + n + i is that session's GPUs, with a lane for each stream. A record that waits
+// to be executed is an asynchronous slice of its worker; an arrow leads from the call to the execution. A visit
+// (streams/stream_visit.h) is a slice of the program and a slice of the worker, whose stream waits. The clock is the program's
+// CLOCK_MONOTONIC. A worker's clock is compared with it at the end, which is exact to half a round trip. A launch has the name of
+// its kernel. In its stream's lane it lasts for the time between two events of the driver around it, some microseconds of which
+// are the events' own. An execution says which thread sent its record. A call that waited for answers says for how many
+// ("waits"). No execution begins before its call: where half a round trip would show that, the worker's clock is moved.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +31,7 @@ class TracedWork;  // trace_work.h
 
 class Trace {
  public:
-  // Of the file's form; a change that a reader must know of is a new one.
+  // The version of the file's form. A change that readers must know gets a new one.
   static constexpr int kVersion = 1;
 
   struct Worker {
@@ -42,7 +41,7 @@ class Trace {
     int64_t ahead_ns = 0;            // of the program's clock
   };
 
-  // Of a visit, in the order in which they come.
+  // The times of a visit, in their order.
   struct VisitTimes {
     uint64_t asked_ns = 0;   // the server's request was read
     uint64_t begun_ns = 0;   // the visits' thread has it
@@ -52,18 +51,18 @@ class Trace {
 
   explicit Trace(ProcessFile file) : file_(std::move(file)) {}
 
-  // Questions for the addresses of functions are left out: a program asks hundreds, and they are answered here. Any thread.
-  // `waits`: answers and marks that the call waited for.
+  // Adds a call. Questions for the addresses of functions are left out: a program asks hundreds, and the client answers them.
+  // `waits`: answers and marks that the call waited for. Any thread.
   void AddCall(const CallInfo& info, uint32_t thread, uint64_t begin_ns, uint32_t waits) EXCLUDES(mutex_);
-  // `begin_ns`: when the call began that sent it; 0 where that is not known.
+  // `begin_ns`: when the call that sent the record began; 0: unknown.
   void AddSent(const CallInfo& info, const Session& session, uint64_t sequence, uint32_t thread, uint64_t begin_ns)
       EXCLUDES(mutex_);
-  // A record asked for visit `number`; it was made.
+  // A record asked for visit `number`; the visit was made.
   void AddVisitSent(uint64_t number, const Session& session, uint64_t sequence) EXCLUDES(mutex_);
   void AddVisit(uint64_t number, const VisitTimes& times) EXCLUDES(mutex_);
 
-  // Writes everything: the calls, and what the worker of each session has executed. At the end of the process, while the
-  // sessions still live.
+  // Writes the calls, and what the worker of each session has executed. Called at the end of the process, while the sessions
+  // still live.
   void Write(std::span<Session* const> sessions, std::span<const Worker> workers) EXCLUDES(mutex_);
 
  private:

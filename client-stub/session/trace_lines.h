@@ -11,10 +11,10 @@ namespace tessera {
 // Microseconds, as the format counts.
 std::string TraceUs(uint64_t ns);
 
-// What stands in a JSON string, and in a file that is UTF-8; other letters become '_'.
+// `name` as a JSON string may contain it, in UTF-8; other characters become '_'.
 std::string TraceText(std::string_view name);
 
-// A kernel's name as its source has it, where it is a C++ function's, else as it is; cut to kTraceKernelMax letters.
+// A kernel's name: demangled if it is a C++ name, and cut to kTraceKernelMax characters.
 std::string TraceKernel(const std::string& mangled);
 inline constexpr size_t kTraceKernelMax = 256;
 

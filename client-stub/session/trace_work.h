@@ -1,4 +1,4 @@
-// What the GPUs of a session were given, as a part of a trace (trace.h): a process of its own, with a lane for each stream.
+// The work of a session's GPUs, as a part of a trace (trace.h): a process of its own, with a lane for each stream.
 #pragma once
 
 #include <cstddef>
@@ -19,10 +19,10 @@ class TracedWork {
 
   // The kernel that a record launched, as trace_lines.h writes it; empty: it launched none.
   const std::string& KernelOf(uint64_t sequence) const;
-  // Appends the lanes, each line behind a comma; nothing where no work was measured. `name`: of the process. `ahead_ns`: how far
-  // the worker's clock is ahead of the program's. Work of one stream is moved and cut where clocks would have it overlap.
+  // Appends the lanes, each line behind a comma; nothing if no work was measured. `name`: of the process. `ahead_ns`: how far the
+  // worker's clock is ahead of the program's. Work of one stream is moved and cut where the clocks make it overlap.
   void AddLanes(size_t process, const std::string& name, uint64_t ahead_ns, std::string* text) const;
-  // Launches whose times nobody knows.
+  // Launches whose times are unknown.
   uint64_t unmeasured() const;
 
  private:
