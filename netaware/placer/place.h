@@ -41,8 +41,8 @@ struct Placement {
 
   enum class Outcome {
     kPlaced,
-    kWaits,  // it will fit when others end or servers come back
-    kNever,  // it would not even fit into an empty pool
+    kWaits,  // it would fit if others ended, or servers came back
+    kNever,  // it would not fit if the pool were empty
   };
   Outcome outcome = Outcome::kNever;
   std::vector<ChosenPart> parts{};  // of kPlaced
