@@ -46,7 +46,7 @@ struct PoolServer {
   std::string id{};                      // of the host, unique in the pool
   std::vector<std::string> addresses{};  // at which clients reach it
   std::vector<PoolGpu> gpus{};           // in the order of the server's list
-  std::string host{};                    // the host of its unix: addresses; empty: not known
+  std::string host{};                    // on which its unix: addresses are; empty: nobody has said
 };
 
 class Inventory {
