@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -245,12 +244,7 @@ void BrokerProcess::Stop() {
   start_at_ns_ = 0;
   if (pid_ <= 0) return;
   // It finishes what it writes down; one that hangs does not.
-  kill(pid_, SIGTERM);
-  const uint64_t deadline_ns = MonotonicNs() + kEndNs;
-  while (waitpid(pid_, nullptr, WNOHANG) == 0) {
-    if (MonotonicNs() > deadline_ns) kill(pid_, SIGKILL);
-    usleep(1000);
-  }
+  EndChild(pid_, kEndNs);
   pid_ = -1;
   line_.Close();
 }

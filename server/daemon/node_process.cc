@@ -1,9 +1,5 @@
 #include "server/daemon/node_process.h"
 
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
@@ -109,12 +105,7 @@ void NodeProcess::Stop() {
   start_at_ns_ = 0;
   line_.reset();
   if (pid_ <= 0) return;
-  kill(pid_, SIGTERM);
-  const uint64_t deadline_ns = MonotonicNs() + kEndNs;
-  while (waitpid(pid_, nullptr, WNOHANG) == 0) {
-    if (MonotonicNs() > deadline_ns) kill(pid_, SIGKILL);
-    usleep(1000);
-  }
+  EndChild(pid_, kEndNs);
   pid_ = -1;
 }
 

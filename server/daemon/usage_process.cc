@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -114,12 +113,7 @@ void UsageProcess::Stop() {
   brokers_end_.reset();
   keepers_end_.reset();
   if (pid_ <= 0) return;
-  kill(pid_, SIGTERM);
-  const uint64_t deadline_ns = MonotonicNs() + kEndNs;
-  while (waitpid(pid_, nullptr, WNOHANG) == 0) {
-    if (MonotonicNs() > deadline_ns) kill(pid_, SIGKILL);
-    usleep(1000);
-  }
+  EndChild(pid_, kEndNs);
   pid_ = -1;
 }
 

@@ -4,11 +4,13 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <string_view>
 #include <utility>
 
+#include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 #include "protocol/base/unique_fd.h"
 
@@ -37,6 +39,15 @@ void BecomeChild(pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(0);  // it ended before the line above
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
+void EndChild(pid_t pid, uint64_t grace_ns) {
+  kill(pid, SIGTERM);
+  const uint64_t deadline_ns = MonotonicNs() + grace_ns;
+  while (waitpid(pid, nullptr, WNOHANG) == 0) {
+    if (MonotonicNs() > deadline_ns) kill(pid, SIGKILL);
+    usleep(1000);
+  }
 }
 
 }  // namespace tessera

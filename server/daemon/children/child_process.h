@@ -38,4 +38,7 @@ Status NotReadyInTime(const std::string& who, uint32_t seconds);
 // client's doing (proc(5), oom_score_adj).
 void OfferToRunOutOfMemoryFirst();
 
+// Ends a child of this process with SIGTERM, and with SIGKILL if it is still there after `grace_ns`. Returns once it is gone.
+void EndChild(pid_t pid, uint64_t grace_ns);
+
 }  // namespace tessera
