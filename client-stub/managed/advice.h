@@ -1,5 +1,5 @@
-// What a program advised about parts of its managed memory, kept so that cuMemRangeGetAttribute answers it. Nothing here
-// changes where pages lie. Not thread-safe.
+// Keeps a program's advice about parts of its managed memory, for cuMemRangeGetAttribute. It does not change where pages lie. Not
+// thread-safe.
 #pragma once
 
 #include <cuda.h>
@@ -13,7 +13,7 @@
 
 namespace tessera {
 
-// A place as the driver names it: no place, a device, the host, or one of its NUMA nodes.
+// A place as the driver names it: none, a device, the host, or a NUMA node of the host.
 struct AdvisedPlace {
   CUmemLocationType type = CU_MEM_LOCATION_TYPE_INVALID;
   int id = CU_DEVICE_INVALID;
@@ -28,7 +28,7 @@ struct Advice {
   friend bool operator==(const Advice&, const Advice&) = default;
 };
 
-// By address; what was never advised has a default Advice.
+// Advice by address. Parts without advice have a default Advice.
 class AdviceMap {
  public:
   // Calls `change` with the advice of each part of `range`.
@@ -53,7 +53,7 @@ class AdviceMap {
     if (it == parts_.begin() || std::prev(it)->first == address) return;
     parts_.emplace_hint(it, address, std::prev(it)->second);
   }
-  std::map<uint64_t, Advice> parts_;  // by the address from which it holds, up to the next
+  std::map<uint64_t, Advice> parts_;  // each holds from its address up to the next one
 };
 
 }  // namespace tessera

@@ -1,20 +1,19 @@
-// Managed memory of one session: one address on the device and in this process, bytes that follow the program around.
+// Managed memory of one session: the same address on the device and in this process, with bytes that move between the two.
 //
-// A block is ordinary device memory in the session's device window, which this process keeps free (address_windows.h), and
-// real pages at the same addresses here. Kernels use it at full speed and pointers inside it mean the same on both sides;
-// it never leaves the device, so there is no more of it than the device has memory.
-// The device attribute "concurrent managed access" is 0: a program touches managed memory while no work runs that may use
-// it. What is pages' work then:
+// A block is ordinary device memory in the session's device window, which this process keeps free (address_windows.h), plus real
+// pages at the same addresses here. Kernels use it at full speed, and pointers in it mean the same on both sides. It never leaves
+// the device, so there is no more of it than the device has memory. The device attribute "concurrent managed access" is 0: a
+// program touches managed memory only while no work runs that may use it. So pages are moved as follows:
 //   before work may use a block   pages the program may have written are copied to the device; none may be touched
 //   a touch after that            waits for the work that may use the block, fetches some pages (page_states.h)
 // Copies and sets are work that uses the range they name. A program that touches a block while a kernel runs waits for the
-// kernel instead of ending; a write of both to one page, which the attribute forbids, keeps the program's bytes.
+// kernel; natively it would crash. The attribute forbids that both write to one page; if they do, the program's bytes stay.
 //
-// Memory attached to one stream (cuStreamAttachMemAsync) is used by the work of that stream alone. Memory attached to the
-// host is treated like global memory: a kernel that uses it all the same sees the right bytes.
+// Only the work of one stream uses memory attached to that stream (cuStreamAttachMemAsync). Memory attached to the host is
+// treated like global memory, so a kernel that uses it nevertheless sees the right bytes.
 //
-// The public functions are for any thread. What they do with pages runs on the service threads (service_thread.h) under one
-// lock, which is not held while work of the application's is waited for.
+// The public functions are for any thread. Their work on pages runs on the service threads (service_thread.h) under one lock. The
+// lock is not held during waits for the application's work.
 #pragma once
 
 #include <cuda.h>
@@ -52,41 +51,43 @@ class ManagedMemory {
   ManagedMemory(Session& session, const Range& window) : session_(session), window_(window), transfers_(session) {}
   static ManagedMemory& Of(Session& session) { return session.managed(); }
 
-  // Whether there is any, or pages of it that this process may touch: what the paths of launches and copies ask.
+  // Whether there is managed memory, and whether this process may touch any of its pages. The paths of launches and copies ask
+  // this.
   bool any() const { return count_.load(std::memory_order_acquire) != 0; }
   bool accessible() const { return accessible_.load(std::memory_order_acquire) != 0; }
 
-  // [range.base, range.end()) is device memory of `context`, whole pages, for this alone; cleared here. `freed_by`: the
-  // address by which the server knows it.
+  // Adds a block: [range.base, range.end()) is device memory of `context`, in whole pages, for this alone. It is cleared here.
+  // `freed_by`: the address by which the server knows the memory.
   CUresult Add(const Range& range, uint64_t freed_by, HandleId context);
-  // A variable that the server's driver placed, in a library, or in a module of `context`; the same one again is no failure.
-  // CUDA_ERROR_OUT_OF_MEMORY when something of this process lies there.
+  // Adds a variable that the server's driver placed, of a library or of a module in `context`. Adding the same one again is no
+  // failure. CUDA_ERROR_OUT_OF_MEMORY: something of this process lies there.
   CUresult AddVariable(const Range& range, HandleId container, HandleId context);
-  // Takes out the block that starts at `base`. False when there is none. `freed_by` as given.
+  // Removes the block that starts at `base`. False: there is none. `freed_by`: as given to Add().
   bool Remove(uint64_t base, uint64_t* freed_by);
   void RemoveVariables(HandleId container);
   void EndContext(HandleId context);
 
-  // Before work is given to a stream: see above. Not CUDA_SUCCESS: the device lacks what the program wrote, the work must
-  // not be done.
+  // Call it before a stream gets work: see above. Not CUDA_SUCCESS: the device lacks what the program wrote, so the work must not
+  // be done.
   CUresult Prepare(const ManagedUse& use) EXCLUDES(mutex_);
-  // After it was: touches wait for it from now on. Pages that other threads fetched since Prepare() may not be touched again.
+  // Call it after the stream got the work: touches wait for it from now on. Pages that other threads have fetched since Prepare()
+  // become inaccessible again.
   void Note(const ManagedUse& use) EXCLUDES(mutex_);
-  // A capture is about to begin, during which default streams and the captured ones cannot be waited for: waits for all work
-  // that touches would wait for.
+  // Call it before a capture begins: waits for all work for which touches would wait. During the capture nobody can wait for
+  // default streams and captured ones.
   void BeforeCapture() EXCLUDES(mutex_);
-  // A host function ends, behind which work may wait that was prepared before it ran.
+  // A host function ends. Work that was prepared before it ran may wait behind it.
   CUresult AfterHostFunction();
 
-  // The block is used by the work of `stream` alone from now on; a null handle: by all. Waits for nothing: touches wait for
-  // what may use the block and was enqueued before, whichever stream it is in.
+  // From now on only the work of `stream` uses the block; a null handle: all work. Waits for nothing. Touches still wait for
+  // earlier work of any stream that may use the block.
   CUresult Attach(uint64_t address, HandleId stream);
-  // The next touches of the range are a pass over it.
+  // Announces that the next touches of the range are a pass over it.
   void ExpectPass(const Range& range);
-  // What was advised. False when the range is not all managed memory.
+  // Changes the advice. False: not all of the range is managed memory.
   bool UpdateAdvice(const Range& range, const std::function<void(Advice&)>& change);
   bool ForEachAdvice(const Range& range, const std::function<void(const Advice&)>& visit);
-  // All of the range is managed memory.
+  // Whether all of the range is managed memory.
   bool Covers(const Range& range);
 
  private:
@@ -118,8 +119,8 @@ class ManagedMemory {
   void SettleHere(const ManagedUse& use);
   bool Resolve(uint64_t address, bool write, bool in_host_function) EXCLUDES(mutex_);
   CUresult FetchAfterWork(uint64_t address, bool write) EXCLUDES(mutex_);
-  // Says once in this process when a touch has waited long: the work it waits for may be waiting for it. On the session's service
-  // thread.
+  // Warns once in this process when a touch has waited long: the work that it waits for may be waiting for it. On the session's
+  // service thread.
   void WarnOfLongTouch();
   CUresult Fetch(Block& block, uint64_t address, bool write);
   CUresult FetchAll(Block& block);
@@ -129,7 +130,8 @@ class ManagedMemory {
   CUresult WaitForEach(const std::vector<WorkedStream>& streams) EXCLUDES(mutex_);
   CUresult Push(const Block& block, const PageRun& run);
   CUresult Pull(const Block& block, const PageRun& run);
-  // Changes states and keeps `accessible_`; with the protection. False, and nothing changed, when the system refuses.
+  // Changes the states of pages and keeps `accessible_`. The second also changes the protection; false, and nothing changed: the
+  // system refuses.
   void SetStates(Block& block, const PageRun& run, PageState state);
   bool Change(Block& block, const PageRun& run, PageState state);
   void Drop(Blocks::iterator block);
@@ -145,10 +147,10 @@ class ManagedMemory {
   std::atomic<size_t> count_{0};
   std::atomic<size_t> accessible_{0};
   std::atomic<bool> fetching_{false};       // pages are about to become accessible
-  std::atomic<uint64_t> touched_at_ns_{0};  // a touch waits since then for work of the device; 0: none does
+  std::atomic<uint64_t> touched_at_ns_{0};  // a touch waits for work of the device since then; 0: none
   PendingWork pending_;
 
-  Mutex mutex_;  // guards all below, but PageTransfers::Wait
+  Mutex mutex_;  // guards all below, except PageTransfers::Wait()
   PageTransfers transfers_;
   std::unique_ptr<SharedPages> window_pages_;
   std::map<uint64_t, std::unique_ptr<SharedPages>> variable_pages_;

@@ -1,11 +1,11 @@
-// Who has the newest bytes of each page of a managed block: the pure part of managed memory, without memory or threads.
+// Knows which side has the newest bytes of each page of a managed block. Pure: no memory, no threads.
 //
 //   kDevice  the device may have newer bytes; this process may not touch the page
 //   kShared  both have the same bytes; this process may read the page
 //   kHost    this process may have written the page; it may read and write
 //
-// Also decides how many pages one touch fetches: a few at first, twice as many whenever touches go on where the last fetch
-// ended, so that a pass over a block costs few faults and a lone touch moves little. Not thread-safe.
+// Also decides how many pages one touch fetches: a few at first, and twice as many each time that touches go on where the last
+// fetch ended. So a pass over a block costs few faults, and a lone touch moves little. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -39,10 +39,10 @@ class PageStates {
 
   // The first run of pages in `state` that begins at or after `from`, cut off at `end`. Empty when there is none.
   PageRun Next(uint64_t from, uint64_t end, PageState state) const;
-  // What to fetch for a touch of `page`, which is in `state`: pages in that state, `page` among them. Remembers it, so that
-  // the next touch can be told to follow it.
+  // The pages to fetch for a touch of `page`, which is in `state`: pages in that state, `page` among them. Remembers the fetch,
+  // to recognise a touch that follows it.
   PageRun Fetch(uint64_t page, PageState state);
-  // The next fetches are large: a pass over the block was announced.
+  // A pass over the block was announced: the next fetches are large.
   void ExpectPass() {
     fetch_pages_ = kFetchPagesMax;
     pass_expected_ = true;

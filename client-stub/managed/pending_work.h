@@ -1,7 +1,7 @@
-// The streams that were given work which may use managed memory and have not been waited for since.
+// The streams with work that may use managed memory, and that were not waited for since they got it.
 //
-// A stream is named by its handle; the default streams of a context, the threads' own among them, by the legacy stream,
-// which waits for all of them. Any thread.
+// A stream is named by its handle. The default streams of a context, also those of threads, are named by the legacy stream, which
+// waits for all of them. Any thread.
 #pragma once
 
 #include <cuda.h>

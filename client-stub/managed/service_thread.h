@@ -1,8 +1,8 @@
-// The threads that move pages of managed memory between this process and the device, and whoever waits for them.
+// The threads that move pages of managed memory between this process and the device, and how others wait for them.
 //
-// A thread that touches a page it may not touch is inside a signal handler and may hold any lock of the application's; so
-// it does nothing but post a request and sleep. Requests of one thread run one after the other, and may wait for work of the
-// device. Those of host functions have a thread of their own: what others wait for may be the host function itself.
+// A thread that touches an inaccessible page is in a signal handler, and may hold any lock of the application. So it only posts a
+// request and sleeps. A service thread runs its requests one after the other, and may wait for work of the device. Requests of
+// host functions have a thread of their own, since others may wait for that very host function.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@
 
 namespace tessera {
 
-// Lives on the waiting thread's stack.
+// A request. It lives on the waiting thread's stack.
 struct ServiceRequest {
   void (*run)(ServiceRequest& request) = nullptr;
   ServiceRequest* next = nullptr;
@@ -23,14 +23,14 @@ struct ServiceRequest {
 
 class ServiceThread {
  public:
-  // Starts the thread if it does not run. False: the system gives none, or it was started in the parent of this process. One
-  // thread at a time; not from a signal handler.
+  // Starts the thread if it does not run. False: the system gives none, or the parent of this process has started it. One thread
+  // at a time; not from a signal handler.
   bool Start();
-  // Runs the request on the thread and waits for it. Async-signal-safe. The thread was started.
+  // Runs the request on the thread, which was started, and waits for it. Async-signal-safe.
   void PostAndWait(ServiceRequest& request);
-  // The same for a function; on a service thread it is called directly. Not from a signal handler.
+  // The same for a function. On a service thread it is called directly. Not from a signal handler.
   void Run(const std::function<void()>& function);
-  // The thread runs in this process: not in a child after fork. Async-signal-safe.
+  // Whether the thread runs in this process; false in a child after fork. Async-signal-safe.
   bool alive() const;
 
  private:
@@ -41,7 +41,7 @@ class ServiceThread {
   std::atomic<int> process_{0};                   // of the thread; 0 before Start()
 };
 
-// Both of this process.
+// The two service threads of this process.
 class ServiceThreads {
  public:
   static ServiceThreads& Process() { return PartOfProcess<ServiceThreads>::Get(); }
