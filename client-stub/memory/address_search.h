@@ -1,4 +1,4 @@
-// Addresses of a window among bytes whose meaning is unknown: parameters of a kernel, a structure that is copied.
+// Finds addresses of a window among bytes of unknown meaning: parameters of a kernel, or a structure that is copied.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,9 @@
 
 namespace tessera {
 
-// Calls `found(address)` for every eight bytes of `values`, wherever they begin, that are an address in `window`, in their order;
-// ends early, with false, when it returns false. Looks for the byte that all addresses of the window share, so what is none of
-// them is passed over quickly. `window` lies below 2^48, as all user addresses do.
+// Calls `found(address)`, in order, for every eight bytes of `values` that are an address in `window`, wherever they begin. Ends
+// early, with false, when `found` returns false. It looks for the byte that all addresses of the window share, so other bytes are
+// passed over quickly. `window` lies below 2^48, as all user addresses do.
 template <typename Found>
 bool ForEachAddress(const Range& window, std::span<const std::byte> values, const Found& found) {
   constexpr size_t kByte = 5;  // of an address, from the lowest; those above it are 0

@@ -24,7 +24,7 @@ namespace tessera {
 
 // What an address is to a copy.
 enum class Place : uint8_t {
-  kDevice,    // device memory that this process holds, and what is mapped on the host but not for the program
+  kDevice,    // device memory that this process holds, and host mappings to which the program has no access
   kPinned,    // pinned host memory that the server's driver reaches, at the same address
   kPrivate,   // pinned host memory that only this process has: registered, pinned for another server, or any over a
               // mirrored channel
@@ -49,21 +49,21 @@ class ClientMemory {
   const WindowPair& windows() const { return windows_; }
   void EndContext(HandleId context);
 
-  // A physical allocation of the application's (cuMemCreate): its device, and how it may be exported.
+  // A physical allocation of the application (cuMemCreate): its device, and how it may be exported.
   struct Physical {
     CUdevice device = 0;
     uint32_t handle_types = 0;
     uint64_t references = 1;  // how often the handle has to be released
   };
   void NoteAllocation(HandleId handle, const Physical& physical) EXCLUDES(mutex_);
-  // One reference more; false when the handle has been released.
+  // Adds a reference. False: the handle was released.
   bool RetainAllocation(HandleId handle) EXCLUDES(mutex_);
-  // One less. True when it was the last: the handle is no longer known.
+  // Removes a reference. True: it was the last, and the handle is no longer known.
   bool ReleaseAllocation(HandleId handle) EXCLUDES(mutex_);
   Physical AllocationOf(HandleId handle) EXCLUDES(mutex_);
 
-  // The address that a copy or set of `address` means: another one for the device pointer of registered private memory, and
-  // for a registered shared file, whose alias the server reaches.
+  // The address for a copy or set of `address`. It differs for the device pointer of registered private memory, and for a
+  // registered shared file, whose alias the server reaches.
   uint64_t Translate(uint64_t address) const {
     if (const uint64_t alias = host_.AliasOf(address)) return alias;
     if (SeveralServers() && !host_.InWindow(address)) [[unlikely]]
@@ -75,14 +75,14 @@ class ClientMemory {
     if (const uint64_t original = host_.OriginalOf(address)) return original;
     return mirrors_.any() && host_.InWindow(address) ? mirrors_.HostAddress(address).value_or(address) : address;
   }
-  // What [address, address + bytes) is. Of host memory that is neither pinned nor registered nothing is known, so it is
-  // kPageable whatever lies there.
+  // What [address, address + bytes) is. Nothing is known of host memory that is neither pinned nor registered, so that is always
+  // kPageable.
   Place Classify(uint64_t address, uint64_t bytes) const;
 
  private:
-  // Of what is mapped at `address` on the host.
+  // The same for what is mapped at `address` on the host.
   static Place ClassifyMapping(const HostBlock& block, uint64_t address, uint64_t bytes);
-  // Of device pointers of memory that another session has pinned.
+  // As Translate(), for device pointers of memory that another session has pinned.
   uint64_t TranslateElsewhere(uint64_t address) const;
 
   const Session& session_;
@@ -100,26 +100,26 @@ class ClientMemory {
   std::unordered_map<uint64_t, Physical> physical_ GUARDED_BY(mutex_);
 };
 
-// For calls whose device addresses the driver chooses (module variables, graph memory): keeps this process from ever
-// mapping anything there, and makes the range known to pointer questions and copies. False: something of this process lies
-// there already, so the address must not be handed to the application.
+// For calls whose device addresses the driver chooses (module variables, graph memory). Keeps this process from ever mapping
+// anything there, and makes the range known to pointer questions and copies. False: something of this process lies there, so the
+// application must not get the address.
 bool AdoptDriverRange(Session& session, const DeviceAllocation& allocation);
 // As AdoptDriverRange for a variable of the module or library `container` in the calling thread's current context.
 bool AdoptGlobal(BasicCall& call, const Range& range, HandleId container);
 
-// Whose memory an address is, when the process has several servers: each session has its own part of the address windows, and
-// what its driver places elsewhere is known to it alone (address_windows.h).
+// The owner of an address, in a process with several servers. Each session has its own part of the address windows, and knows
+// what its driver places elsewhere (address_windows.h).
 struct AddressOwner {
   Session* session = nullptr;        // null: no session has memory there
-  const Context* context = nullptr;  // active, and one that can use the memory; null: there is none
+  const Context* context = nullptr;  // an active one that can use the memory; null: none
   bool host = false;                 // pinned or registered memory of the process
 };
-// Of device memory, and of pinned and registered host memory.
+// The owner of device memory, and of pinned or registered host memory.
 AddressOwner OwnerOf(uint64_t address);
 
-// Pinned or registered memory of a session other than `session`: to that one's server it is private memory of this process.
-// The address of the same byte in the application's own memory; 0: there is no such memory. `whole` becomes whether all of
-// [address, address + bytes) is inside one block.
+// For memory that a session other than `session` has pinned or registered: the server of `session` treats it as private memory of
+// this process. Returns the address of the same byte in the application's own memory; 0: it is no such memory. `whole`: whether
+// all of [address, address + bytes) is in one block.
 uint64_t PinnedElsewhere(const Session& session, uint64_t address, uint64_t bytes, bool* whole);
 
 }  // namespace tessera

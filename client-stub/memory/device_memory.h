@@ -1,5 +1,5 @@
-// The device memory that this process holds, by address: what pointer questions are answered from, and what copies and
-// sets are checked against before they are sent. Any thread.
+// The device memory that this process holds, by address. It answers pointer questions, and copies and sets are checked against it
+// before they are sent. Any thread.
 #pragma once
 
 #include <cuda.h>
@@ -32,19 +32,19 @@ struct DeviceAllocation {
   HandleId pool;              // kPool
   HandleId container;         // of a variable: its module or library
   uint32_t handle_types = 0;  // kMapped: CUmemAllocationHandleType bits it was made with
-  HandleId physical;          // kMapped: the handle of what is mapped, which may have been released since
+  HandleId physical;          // kMapped: the handle of the mapped allocation, which may be released by now
   uint64_t buffer_id = 0;     // CU_POINTER_ATTRIBUTE_BUFFER_ID; set by Add
   bool sync_memops = true;    // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, as set (measured: 1 until it is cleared)
 };
 
 class DeviceMemory {
  public:
-  // Enters an allocation. The same one again (a module's variable, asked for twice) stays as it is. Others that it
-  // overlaps are gone: the server has given their addresses anew. Only a part of a variable is no memory of its own.
+  // Enters an allocation. The same one again (a module's variable, asked for twice) changes nothing. Other allocations that it
+  // overlaps are removed, since the server has reused their addresses. A part of a known variable is not entered.
   void Add(DeviceAllocation allocation);
   // Removes the allocation that starts at `base`. False when there is none.
   bool Remove(uint64_t base);
-  // Takes it out and returns it.
+  // Removes the allocation and returns it.
   std::optional<DeviceAllocation> Take(uint64_t base);
   // Removes what belongs to a context that has ended.
   void RemoveContext(HandleId context);
@@ -53,17 +53,16 @@ class DeviceMemory {
 
   // The allocation that contains `address`.
   std::optional<DeviceAllocation> Find(uint64_t address) const;
-  // The one that contains it, or else the last one below it.
+  // The allocation that contains `address`, or else the last one below it.
   std::optional<DeviceAllocation> FindNearest(uint64_t address) const;
-  // Whether all of [address, address + bytes) may be used: inside one allocation, or in mappings that follow each
-  // other.
+  // Whether all of [address, address + bytes) may be used, in one allocation or in mappings that follow each other.
   bool Covers(uint64_t address, uint64_t bytes) const;
   // Whether an allocation overlaps the range.
   bool AnyIn(const Range& range) const;
   // Removes the mappings that begin in the range.
   void RemoveMappings(const Range& range);
   bool SetSyncMemops(uint64_t address, bool value);
-  // Mappings of `physical`, which was released, have another handle.
+  // Gives mappings of `physical`, which was released, the handle `by`.
   void ReplacePhysical(HandleId physical, HandleId by);
 
   // Numbers for CU_POINTER_ATTRIBUTE_BUFFER_ID: unique over the process.

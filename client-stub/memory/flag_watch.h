@@ -1,7 +1,7 @@
-// While work runs that uses host memory which the server has a copy of, looks again and again whether the program changed a
-// single word of it: a kernel that waits for a flag sees it, although its launch met the program long before.
+// Watches host memory of which the server has a copy, while work runs that uses it. It looks again and again whether the program
+// changed a single word. So a kernel that waits for a flag sees it, although it was launched long before.
 //
-// Looking takes at most a tenth of a processor, and happens only while such work is not known to be done (LookThread).
+// Looking takes at most a tenth of a processor. It stops once such work is known to be done (LookThread).
 #pragma once
 
 #include <atomic>
@@ -14,12 +14,12 @@ namespace tessera {
 
 class FlagWatch {
  public:
-  // `look` runs on a thread of the watch's own and may wait. The destructor waits for a look that is under way.
+  // `look` runs on a thread of the watch, and may wait. The destructor waits for a look that is under way.
   explicit FlagWatch(std::function<void()> look);
 
-  // One more piece of work is about to be given to the device. Any thread.
+  // The device is about to get one more piece of work. Any thread.
   void Began();
-  // So many of them are done. Any thread.
+  // `count` pieces of work, in all, are done. Any thread.
   void Ended(uint64_t count);
 
  private:

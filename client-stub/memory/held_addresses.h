@@ -1,11 +1,10 @@
-// Addresses that this process keeps free of its own mappings for what the program reserves (cuMemAddressReserve).
+// Keeps addresses free of this process' own mappings, for what the program reserves (cuMemAddressReserve).
 //
-// The client picks the addresses because it alone knows what it has mapped; the server then reserves the same ones, or
-// says that it cannot. Held ranges are mapped PROT_NONE, which costs no memory. As with a driver in the process they
-// count as address space (RLIMIT_AS). They lie in stretches where neither programs nor drivers put anything by
-// themselves, and outside the windows of window_table.h, so that however many there are, device memory and pinned
-// memory have their places. One object per process, whatever the number of sessions: what is held for one is never
-// given to another. Any thread.
+// The client picks the addresses, since only it knows what it has mapped. The server then reserves the same ones, or says that it
+// cannot. Held ranges are mapped PROT_NONE, which costs no memory; as with a local driver they count as address space
+// (RLIMIT_AS). They lie where neither programs nor drivers put anything by themselves, and outside the windows of window_table.h.
+// So they never take the places of device memory and pinned memory. One object serves all sessions of the process, and never
+// gives a held range to two. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -25,19 +24,19 @@ class HeldAddresses {
   static HeldAddresses& Process() { return PartOfProcess<HeldAddresses>::Get(); }
   // Picks in the stretches that programs and drivers leave (held_addresses.cc).
   HeldAddresses();
-  // Picks in these stretches, those that come first preferred. Ends are multiples of the page size.
+  // Picks in these stretches, preferring the first ones. Their ends are multiples of the page size.
   explicit HeldAddresses(std::span<const Range> stretches) : stretches_(stretches.begin(), stretches.end()) {}
   // Gives everything back.
   ~HeldAddresses();
 
-  // Holds `bytes` (not 0, a multiple of the page size) at the lowest free multiple of `alignment` (a power of two, at
-  // least the page size) that touches no range of `avoid`. Nothing: no such place is free, or a limit of the process
-  // (RLIMIT_AS, vm.max_map_count) is reached.
+  // Holds `bytes` (not 0, a multiple of the page size) at the lowest free multiple of `alignment` (a power of two, at least the
+  // page size) that touches no range of `avoid`. nullopt: no such place is free, or a limit of the process (RLIMIT_AS,
+  // vm.max_map_count) is reached.
   std::optional<Range> Hold(uint64_t bytes, uint64_t alignment, std::span<const Range> avoid) EXCLUDES(mutex_);
   // Holds this range of pages, wherever it lies. False: something is mapped there, it is no range of user addresses, or
   // a limit is reached.
   bool HoldAt(const Range& range) EXCLUDES(mutex_);
-  // Gives back a range that was held, whole.
+  // Gives back a whole range that was held.
   void Release(const Range& range) EXCLUDES(mutex_);
 
  private:

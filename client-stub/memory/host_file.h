@@ -1,5 +1,5 @@
-// The memory file behind a pool of host memory (host_pools.h) or one allocation of it (host_allocations.h). It is also what names
-// them to other processes: who has its descriptor maps the same pages. No server has a part in that.
+// The memory file behind a pool of host memory (host_pools.h) or one allocation of it (host_allocations.h). Its descriptor also
+// names them to other processes, which map the same pages. Servers have no part in that.
 //
 //   bytes 0 to kDataOffset   HostFileHeader, zeros
 //   from there               the memory; a pool hands it out in pieces
@@ -20,7 +20,7 @@
 
 namespace tessera {
 
-// In the file and in CUmemPoolPtrExportData: other processes wrote it, so all of it is checked.
+// Stands in the file and in CUmemPoolPtrExportData. Other processes may have written it, so all of it is checked.
 struct HostFileHeader {
   static constexpr uint64_t kMagic = 0x4c4f4f5041525354;  // "TSRAPOOL"
   enum class Kind : uint32_t { kPool, kAllocation };
@@ -54,7 +54,7 @@ class HostFile {
 
   // A new file for at most `bytes` of memory (rounded up to pieces) on NUMA node `node` (-1: any).
   static Result<HostFile> Create(Kind kind, uint64_t bytes, int node);
-  // That of another process, whose descriptor stays the caller's. Nothing for a descriptor of anything else.
+  // The file of another process. The descriptor stays the caller's. nullopt: it is a descriptor of something else.
   static std::optional<HostFile> Open(int fd);
 
   int fd() const { return fd_.get(); }
@@ -62,11 +62,11 @@ class HostFile {
   int node() const { return header_.node; }
   uint64_t bytes() const { return bytes_ - kDataOffset; }  // of memory
   const std::array<std::byte, 16>& id() const { return header_.id; }
-  // Its range of the file that a pointer of this pool names. Nothing for pointers of other pools, and for what is no range of it.
+  // The range of the file that a pointer of this pool names. nullopt: it is a pointer of another pool, or no range of this one.
   std::optional<Range> RangeOf(const PoolPointer& pointer) const;
   // Another descriptor of the file, close-on-exec; -1 with errno.
   int Duplicate() const;
-  // The memory behind this range of the file is given back to the system; nobody uses it.
+  // Gives the memory behind this range of the file back to the system. Nobody uses it.
   void Discard(const Range& range) const;
 
  private:
@@ -77,7 +77,7 @@ class HostFile {
   uint64_t bytes_;  // of the file
 };
 
-// Has the pages of a shared mapping come from NUMA node `node`, as far as the system lets this process say so.
+// Makes the pages of a shared mapping come from NUMA node `node`, as far as the system allows.
 void BindToNode(const Range& range, int node);
 
 }  // namespace tessera

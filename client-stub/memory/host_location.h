@@ -5,9 +5,9 @@
 
 namespace tessera {
 
-// A location of the host, by NUMA node or not.
+// Whether it is a location of the host, with a NUMA node or without.
 bool IsHostLocation(const CUmemLocation& location);
-// One that access is given to, which no thread has to be asked for.
+// Whether access can be given to it and it does not depend on the calling thread.
 bool IsNodeOrHost(const CUmemLocation& location);
 // NUMA nodes as Linux numbers them; a system without NUMA has node 0 (CUDA driver API, cuMemCreate).
 bool IsNode(int node);

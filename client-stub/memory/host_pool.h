@@ -1,9 +1,9 @@
-// The books of one pool of host memory (cuMemPoolCreate with a host location): which of its memory is in use, which waits for a
-// stream, which is free. It makes no calls: host_pools.h gets memory for it, and gives it back.
+// The books of one pool of host memory (cuMemPoolCreate with a host location): what is in use, what waits for a stream, what is
+// free. It makes no calls: host_pools.h gets memory for it and gives it back.
 //
-// The memory comes in pieces: segments that both sides map, each a range of the pool's file. A block that was freed may be used
-// again by the stream that freed it at once, by anything else when that stream has come to the free. If work before the free has
-// failed, nobody knows what still runs: the block stays out of use until its context ends. Not thread-safe: the owner has a lock.
+// The memory comes in pieces: segments that both sides map, each a range of the pool's file. The stream that freed a block may
+// use it again at once. Others may use it when that stream has come to the free. If work before the free has failed nobody knows
+// what still runs, so the block stays out of use until its context ends. Not thread-safe: the owner has a lock.
 #pragma once
 
 #include <cuda.h>
@@ -39,8 +39,8 @@ class HostPool {
     Range in_file;
   };
 
-  // `bytes_max`: of all pieces; the file has twice as much room, since memory on its way back to the system keeps its place.
-  // `imported`: another process' pool, whose allocations are opened one by one.
+  // `bytes_max`: of all pieces together. The file has twice as much room, since memory on its way back to the system keeps its
+  // place. `imported`: it is another process' pool, whose allocations are opened one by one.
   HostPool(MarkTable& marks, HostFile file, const CUmemLocation& location, uint64_t bytes_max, bool shareable, bool imported);
 
   HostFile& file() { return file_; }
@@ -48,41 +48,42 @@ class HostPool {
   bool shareable() const { return shareable_; }
   bool imported() const { return imported_; }
 
-  // A block of at least `bytes` for work of `stream`. Nothing: the pool has to grow.
+  // A block of at least `bytes` for work of `stream`. nullopt: the pool has to grow.
   std::optional<Range> Take(uint64_t bytes, StreamKey stream);
-  // Where in its file the pool grows for a block of `bytes`: Grow() or GiveUp() follows. Nothing: it is as large as it may be.
+  // The range of the file by which the pool grows for a block of `bytes`. Grow() or GiveUp() follows. nullopt: the pool has its
+  // largest size.
   std::optional<Range> BeginGrowth(uint64_t bytes);
   void Grow(Piece piece);
   void GiveUp(const Range& in_file);
-  // Takes a piece back that Shrink() took out. False: the pool is as large as it may be without it.
+  // Takes back a piece that Shrink() took out. False: the pool has its largest size without it.
   bool Readmit(const Piece& piece);
   // Enters a piece of an imported pool, which is all of the one allocation at `address` in it.
   void Open(Piece piece, uint64_t address, uint64_t bytes);
-  // Whether what begins there in the file was opened, and is in use.
+  // Whether the allocation that begins there in the file was opened and is in use.
   bool IsOpen(uint64_t offset) const;
 
-  // The block at `address` is free when `stream` gets here, of which `mark` tells; the mark is closed here. False: no block in
-  // use starts there.
+  // Frees the block at `address` once `stream` has come to this point, which `mark` tells. The mark is closed here. False: no
+  // block in use starts there.
   bool Free(uint64_t address, StreamKey stream, uint64_t mark);
-  // The block at `address`, which is in use, is free.
+  // Frees the block at `address`, which is in use, at once.
   void FreeNow(uint64_t address);
   // Looks which streams have come to their frees.
   void Settle();
-  // Some stream has yet to come to a free; `stream` has.
+  // Whether some stream, or `stream`, has yet to come to a free.
   bool waits() const { return !freed_.empty(); }
   bool waits_for(StreamKey stream) const { return freed_.contains(stream); }
   // Takes out pieces without a block in use until no more than `keep` bytes are reserved, or none is left.
   std::vector<Piece> Shrink(uint64_t keep);
   // The memory of a piece that was taken out is the system's again.
   void Forget(const Piece& piece);
-  // The context has ended, and the memory of its pieces with it: the blocks that were in use there.
+  // The context has ended, with the memory of its pieces. Returns the blocks that were in use there.
   std::vector<uint64_t> EndContext(HandleId context);
 
-  // All of the piece in which `address` lies, which a block in use has.
+  // The whole piece in which `address`, an address of a block in use, lies.
   Range MappingOf(uint64_t address) const { return PartOf(address)->piece.placed.block; }
-  // Where in the file the block at `address` lies; nothing when none in use starts there. `bytes`: as asked for.
+  // The range of the file where the block at `address` lies; nullopt: no block in use starts there. `bytes`: as asked for.
   std::optional<Range> Locate(uint64_t address) const;
-  // It has no memory any more.
+  // Whether it has no memory any more.
   bool empty() const { return pieces_.empty(); }
 
   // As of CUmemPool_attribute.
@@ -94,7 +95,7 @@ class HostPool {
   uint64_t used_high() const { return used_high_; }
   void ResetReservedHigh() { reserved_high_ = reserved_; }
   void ResetUsedHigh() { used_high_ = used_bytes_; }
-  // Who may use the memory, by device (CUmemAccess_flags). Devices that are not in it may not.
+  // The access of each device (CUmemAccess_flags). Devices that are not in it have none.
   std::map<CUdevice, CUmemAccess_flags> access;
 
  private:
