@@ -1,6 +1,6 @@
-// Calls on physical memory on the host as the application makes them: checks and codes as the driver has them, then
-// host_allocations.h. The bodies in calls/ come here when a location, a handle or an address says that the server's driver has no
-// part in it. Arguments as of the driver's calls. Calling thread only.
+// The application's calls on physical memory on the host: the driver's checks and codes, then host_allocations.h. The bodies in
+// calls/ come here when a location, a handle or an address shows that the server's driver has no part in the call. Arguments are
+// those of the driver's calls. Calling thread only.
 #pragma once
 
 #include <cuda.h>
@@ -16,7 +16,7 @@ HostAllocations& Allocations(BasicCall& call);
 
 CUresult CreateHostAllocation(BasicCall& call, CUmemGenericAllocationHandle* handle, size_t bytes,
                               const CUmemAllocationProp& properties, unsigned long long flags);
-// All memory of a host is handed out in such units.
+// The unit in which all memory of a host is handed out.
 CUresult HostGranularity(BasicCall& call, size_t* granularity, CUmemAllocationGranularity_flags option);
 
 CUresult MapHostAllocation(BasicCall& call, const Range& range, size_t offset, HandleId handle, unsigned long long flags);

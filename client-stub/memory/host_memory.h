@@ -1,15 +1,13 @@
 // Pinned host memory of this process: what cuMemHostAlloc hands out, and what cuMemHostRegister was told about.
 //
-// Allocations lie in segments shared with the worker, mapped at the same address on both sides inside the session's host
-// window: large ones have a segment of their own, small ones share slabs, which stay until their context ends (natively the
-// memory of a context goes with it). Memory that is freed while the server cannot tell whether work still uses it (a stream
-// captures) is kept: blocks of slabs until a later free, segments until their context ends.
-// Over a mirrored channel there are no shared pages: an allocation is private memory of this process then, at an address
-// of the window that is kept free on both sides.
-// Registered memory stays the application's and is never replaced. Private memory is copied by way of other memory
-// (copy_in_order.h, host_mirrors.h). A shared mapping of a file is mapped once more, inside the window on both sides: its
-// alias is the same memory, which the driver can have.
-// Any thread. No lock is held while the server is asked.
+// Allocations lie in segments that are mapped at the same address here and in the worker, in the session's host window. Large
+// ones have a segment of their own. Small ones share slabs, which stay until their context ends (natively a context's memory goes
+// with it). Memory may be freed while the server cannot tell whether work still uses it, since a stream captures. Then a block of
+// a slab is kept until a later free, and a segment until its context ends. Over a mirrored channel there are no shared pages.
+// There an allocation is private memory of this process, at an address of the window that both sides keep free. Registered memory
+// stays the application's and is never replaced. Private memory is copied through other memory (copy_in_order.h, host_mirrors.h).
+// A shared mapping of a file is mapped again in the window of both sides. This alias is the same memory, and the driver can use
+// it. Any thread. No lock is held while the server is asked.
 #pragma once
 
 #include <cuda.h>
@@ -38,18 +36,18 @@ struct HostBlock {
   CUdevice device = 0;
   HandleId context;
   uint64_t buffer_id = 0;
-  // Of a pool (host_pools.h) if not null, and then of no context.
+  // Not null: the block is of this pool (host_pools.h), and of no context.
   HandleId pool;
   Range mapping;              // the pool's memory around it; empty: whole pages
   unsigned handle_types = 0;  // CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES
   bool registered = false;    // by cuMemHostRegister, not allocated
-  bool shared = false;        // the server's driver reaches this memory, or its alias
+  bool shared = false;        // the server's driver reaches the memory or its alias
   bool sync_memops = false;   // CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, as set
-  // Physical memory on the host that is mapped in reserved addresses (host_allocations.h), if `mapped`: of no context.
+  // It is physical memory on the host, mapped in reserved addresses (host_allocations.h), and of no context.
   bool mapped = false;
   CUmemAccess_flags host_access = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;  // the program's own
   CUmemAccess_flags device_access = CU_MEM_ACCESS_FLAGS_PROT_NONE;     // of a mapping: what some device has
-  // Registered shared file: where the same bytes lie for the server's driver, and its segment.
+  // Of a registered shared file: the address of the same bytes for the server's driver, and their segment.
   uint64_t alias = 0;
   uint32_t segment = 0;
 };
@@ -60,13 +58,13 @@ class HostMemory {
   static constexpr uint64_t kSlabBlockBytesMax = uint64_t{256} << 10;
   // Blocks of a slab start at multiples of this: a cache line pair, so neighbours do not share lines with DMA.
   static constexpr uint64_t kAlignmentBytes = 512;
-  // Shared host memory of one session; an address space and pinning bound, not a reservation.
+  // The most shared host memory of one session. It bounds addresses and pinning; nothing is reserved.
   static constexpr uint64_t kBytesMax = uint64_t{1} << 40;
 
   HostMemory(Channel& channel, const Range& window);
 
-  // Memory for an allocation, before the server knows of it. `segment` is not 0 when a segment was made for it, which the
-  // server has to attach: Commit() or Abandon() follows. `shared`: the server's driver reaches it.
+  // Memory for an allocation, before the server knows of it; Commit() or Abandon() follows. `segment`: a new segment, which the
+  // server has to attach; 0: none. `shared`: the server's driver reaches it.
   struct Placed {
     Range block;
     Range segment_range;
@@ -77,25 +75,25 @@ class HostMemory {
   CUresult Place(HandleId context, uint64_t bytes, Placed* placed) EXCLUDES(mutex_);
   // As above for memory that only this process has, in pages of its own.
   CUresult PlacePrivate(HandleId context, uint64_t bytes, Placed* placed) EXCLUDES(mutex_);
-  // Addresses that nothing here is behind, until EndFree() or the end of the context.
+  // Addresses without memory here, until EndFree() or the end of the context.
   CUresult PlaceAddresses(HandleId context, uint64_t bytes, uint64_t* address) EXCLUDES(mutex_);
   // The allocation is live. `bytes` is what was asked for.
   void Commit(const Placed& placed, uint64_t bytes, unsigned flags, CUdevice device, HandleId context) EXCLUDES(mutex_);
   // As above for memory of the library's own, which the application does not see.
   void CommitUnseen(const Placed& placed) EXCLUDES(mutex_);
-  // A block of a pool, in memory that is committed already, is live; is it no more. False: no block of a pool starts there.
+  // Show(): a block of a pool, in committed memory, is live. The other ends it; false: no block of a pool starts there.
   void Show(HostBlock block);
   bool Hide(uint64_t address);
-  // Enters what is mapped in reserved addresses, or how its access has changed; removes it.
+  // Enters a mapping in reserved addresses, or its changed access; and removes it.
   void ShowMapping(HostBlock block);
   void HideMapping(uint64_t base);
-  // The server refused the segment, or has let go of it: everything about it is forgotten.
+  // Forgets everything about a segment that the server has refused or let go.
   void Abandon(const Placed& placed) EXCLUDES(mutex_);
 
-  // First half of a free: the block is live no more, its memory stays. `segment`: the segment that goes with it, 0 when
-  // others use it too. CUDA_ERROR_INVALID_VALUE when no allocation starts at `address`.
+  // First half of a free: the block is live no more, but its memory stays. `segment`: the segment that ends with it; 0: others
+  // use it too. CUDA_ERROR_INVALID_VALUE: no allocation starts at `address`.
   CUresult BeginFree(uint64_t address, uint32_t* segment) EXCLUDES(mutex_);
-  // Second half, after the server has said that all work is done (`idle`) or that it cannot tell.
+  // Second half, after the server has answered. `idle`: all work is done; false: the server cannot tell.
   void EndFree(uint64_t address, bool idle) EXCLUDES(mutex_);
 
   // Maps a shared file of the application's in the window, for an alias. Commit() or Abandon() follows, as for Place().
@@ -103,31 +101,31 @@ class HostMemory {
   // The registration that starts at `address` has this alias.
   void SetAlias(uint64_t address, uint64_t alias, uint32_t segment);
 
-  // 712 when part of the range is registered already, 1 when it is allocated (measured: driver 580).
+  // 712: part of the range is registered already. 1: part of it is allocated. (Measured: driver 580.)
   CUresult Register(const Range& range, unsigned flags, CUdevice device, HandleId context) EXCLUDES(mutex_);
   // 713 when no registration starts at `address`.
   CUresult Unregister(uint64_t address) EXCLUDES(mutex_);
 
   // False: no live block contains `address`.
   bool SetSyncMemops(uint64_t address, bool value);
-  // The live block (allocated or registered) that contains `address`. An address of an alias belongs to its registration.
+  // The live block (allocated or registered) that contains `address`. An address in an alias belongs to the registration.
   std::optional<HostBlock> Find(uint64_t address) const;
-  // The address of the same byte in an alias; in the application's own mapping. 0: it has none, it is in none.
+  // The address of the same byte in the alias (0: there is none), or in the application's own mapping (0: it is in no alias).
   uint64_t AliasOf(uint64_t address) const;
   uint64_t OriginalOf(uint64_t alias) const;
   bool InWindow(uint64_t address) const { return window_.contains(address); }
   const Range& window() const { return window_; }
-  // Whether there are blocks outside of the window: what is registered or mapped.
+  // Whether there are blocks outside the window, registered or mapped.
   bool any_outside() const { return outside_count_.load(std::memory_order_relaxed) != 0; }
-  // Where a range of a live allocation lies for Channel::Publish.
+  // The segment and offset of a range of a live allocation, for Channel::Publish().
   bool Locate(uint64_t address, uint64_t bytes, uint32_t* segment, uint64_t* offset) const EXCLUDES(mutex_);
 
-  // The context has ended and its memory with it: blocks, slabs and segments are gone.
+  // The context has ended, and with it its blocks, slabs and segments.
   void EndContext(HandleId context) EXCLUDES(mutex_);
 
  private:
   struct Segment {
-    uint32_t id = 0;  // 0: private memory or addresses alone, which no segment is behind
+    uint32_t id = 0;  // 0: private memory, or addresses alone
     Range range;
     HandleId context;
     Mapping memory;                          // of private memory

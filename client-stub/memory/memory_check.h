@@ -1,9 +1,9 @@
 // Whether a call may use a piece of memory.
 //
-// The client knows what it was given: blocks, pools, variables, mappings and pinned memory are checked here to the byte
-// that was asked for, as driver 580 checks them (measured on an H200: neither the rest of a page nor a neighbour may be
-// used, mappings side by side may). A program can have more than that: the address of a variable that a kernel has told
-// it. So an address where no memory of this process can be is put to the server before the call is refused.
+// The client knows its blocks, pools, variables, mappings and pinned memory. It checks them to the byte, as driver 580 does.
+// (Measured on an H200: neither the rest of a page nor a neighbour may be used, but adjacent mappings may.) A program may know
+// more addresses, such as a variable's that a kernel has told it. So before a call is refused the server is asked about an
+// address that cannot be memory of this process.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +14,20 @@
 
 namespace tessera {
 
-// What [address, address + bytes) is to this call, whose `address` is already translated (ClientMemory::Translate). The
-// call waits for an answer of the server only where it would be refused otherwise, and never for work of the GPU.
-// Calling thread only.
+// What [address, address + bytes) is to this call. `address` is already translated (ClientMemory::Translate). It asks the server
+// only if the call would otherwise be refused, and never waits for work of the GPU. Calling thread only.
 Place CheckMemory(BasicCall& call, uint64_t address, uint64_t bytes);
 
-// Memory of the device at `address` that the server's driver knows and this process was not told of. Nothing where this
-// process has memory of its own. Calling thread only.
+// Device memory at `address` that the server's driver knows but this process does not. nullopt: this process has memory of its
+// own there. Calling thread only.
 std::optional<Range> UntoldMemory(BasicCall& call, uint64_t address);
 
-// Ends the call with CUDA_ERROR_INVALID_VALUE: [address, address + bytes) is no memory that it may use. The log says
-// what is known of it (debug).
+// Ends the call with CUDA_ERROR_INVALID_VALUE: it may not use [address, address + bytes). At level debug the log says what is
+// known of it.
 CUresult RefuseMemory(BasicCall& call, uint64_t address, uint64_t bytes);
 
-// `address`, pinned or registered memory that only this process has, becomes one that the server's driver can use, in a node of a
-// graph or a texture: that of its mirror. False: the call failed.
+// Replaces `address`, in pinned or registered memory that only this process has, by its mirror's, so that the server's driver can
+// use it in a node of a graph or a texture. False: the call failed.
 bool ReachForDevice(BasicCall& call, uint64_t* address);
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// Stream memory operations (cuStreamWriteValue, cuStreamWaitValue, batches and graph nodes of them): the memory that they name.
+// The memory of stream memory operations (cuStreamWriteValue, cuStreamWaitValue, and batches and graph nodes of them).
 #pragma once
 
 #include <cuda.h>
@@ -18,7 +18,7 @@ namespace tessera {
 // `*address` becomes one of the server's. Waiting for a value in it fails the call with CUDA_ERROR_NOT_SUPPORTED: the stream
 // would not see what the program writes. False when the call failed. Calling thread only.
 bool ReachMemOp(BasicCall& call, uint64_t* address, bool waits, bool node);
-// As above for the operations of a batch, which are copied. Check call.ok() afterwards.
+// As above for copies of the operations of a batch. Check call.ok() afterwards.
 std::vector<CUstreamBatchMemOpParams> ReachMemOps(BasicCall& call, std::span<const CUstreamBatchMemOpParams> operations,
                                                   bool node);
 

@@ -1,9 +1,9 @@
-// Pinned memory of the library's own that stands in for private memory of the application: what the server's driver reads
-// and writes in its place (copy_in_order.h, graph_shadow.h).
+// Pinned memory of the library. The server's driver reads and writes it in place of the application's private memory
+// (copy_in_order.h, graph_shadow.h).
 //
-// Shadows have sizes that are powers of two, are used again, and stay until their context ends: at most about twice what
-// copies and graphs needed at once. Copies that wait in one stream share one shadow, since each begins when the one before it is
-// over. The application cannot reach them. Any thread.
+// The sizes of shadows are powers of two. Shadows are reused, and stay until their context ends: at most about twice what copies
+// and graphs needed at once. Copies that wait in one stream share a shadow, since each begins when the one before is over. The
+// application cannot reach shadows. Any thread.
 #pragma once
 
 #include <cuda.h>
@@ -27,13 +27,13 @@ struct Shadow {
   HostMemory::Placed placed;
   uint64_t bytes = 0;  // as asked for, or more
   HandleId context;
-  // Made without waiting: passed when the server's driver has the memory, or has refused it. 0: it has it.
+  // Of a shadow made without waiting: the mark passes when the server's driver has the memory or has refused it. 0: it has it.
   uint64_t mark = 0;
 };
 
 class ShadowPool;
 
-// A shadow in use: goes back to its pool with the last of those who have it.
+// A shadow in use. It goes back to its pool when its last holder drops it.
 class HeldShadow {
  public:
   HeldShadow(ShadowPool& pool, const Shadow& shadow) : pool_(pool), shadow_(shadow) {}
@@ -44,9 +44,9 @@ class HeldShadow {
   uint64_t address() const { return shadow_.placed.block.base; }
   uint64_t bytes() const { return shadow_.bytes; }
   std::byte* data() const { return reinterpret_cast<std::byte*>(address()); }
-  // The server's driver was asked for it, and has none. Known before any visit is asked for that uses it.
+  // Whether the server's driver has refused it. That is known before any visit that uses it is requested.
   bool refused(Session& session) const;
-  // Nobody knows any more when the device is done with it: it stays out of use until its context ends. Calling thread only.
+  // Takes it out of use until its context ends: nobody knows any more when the device is done with it. Calling thread only.
   void Lose() { lost_ = true; }
 
  private:
@@ -62,17 +62,17 @@ class ShadowPool {
   // A shadow of at least `bytes`, in the call's current context. Waits for the server if it makes one. The call fails with
   // CUDA_ERROR_OUT_OF_MEMORY or the server's code.
   CUresult Take(BasicCall& call, uint64_t bytes, std::shared_ptr<HeldShadow>* shadow) EXCLUDES(mutex_);
-  // The same for a copy that is about to be enqueued on `stream`: if it is large enough, the shadow of the copy before it,
-  // unless another thread is enqueuing one there now. All of it is free when the stream comes to the copy. Waits for nothing: a
-  // kernel that runs may wait for this very thread, and the server for that kernel, when its driver takes no more work. What the
-  // server's driver refuses is a deferred error then, of this call, and the copy fails.
+  // The same for a copy that is about to be enqueued on `stream`. It takes the shadow of the copy before, if that is large enough
+  // and no other thread is enqueuing a copy there now. All of the shadow is free when the stream comes to the copy. Waits for
+  // nothing: a running kernel may wait for this very thread, and the server for that kernel, when its driver takes no more work.
+  // So if the server's driver refuses the memory that is a deferred error of this call, and the copy fails.
   CUresult TakeInOrder(BasicCall& call, HandleId stream, uint64_t bytes, std::shared_ptr<HeldShadow>* shadow) EXCLUDES(mutex_);
-  // The copy has been enqueued, all of it.
+  // All of the copy has been enqueued.
   void LeaveInOrder(BasicCall& call, HandleId stream, const std::shared_ptr<HeldShadow>& shadow) EXCLUDES(mutex_);
   // The shadow is in use until `mark` is passed. The mark is closed here.
   void HoldUntil(uint64_t mark, std::shared_ptr<HeldShadow> shadow) EXCLUDES(mutex_);
 
-  // The context has ended, its pinned memory is gone.
+  // The context has ended, and its pinned memory with it.
   void EndContext(HandleId context) EXCLUDES(mutex_);
 
  private:
@@ -81,23 +81,23 @@ class ShadowPool {
     std::shared_ptr<HeldShadow> shadow;
     uint64_t mark;
   };
-  // Context, stream, and for a stream of the calling thread's own that thread.
+  // Context and stream; and the thread, for a thread's own default stream.
   using StreamKey = std::tuple<uint64_t, uint64_t, uint32_t>;
   static StreamKey KeyOf(BasicCall& call, HandleId stream);
   CUresult Take(BasicCall& call, uint64_t bytes, bool waits, std::shared_ptr<HeldShadow>* shadow) EXCLUDES(mutex_);
-  // A free one of this size, if there is any that the server has or may still get.
+  // Takes a free shadow of this size that the server has or may still get. False: none.
   bool TakeFree(Session& session, Shadow* shadow) EXCLUDES(mutex_);
   // Pinned memory for a new one.
   CUresult Make(BasicCall& call, bool waits, Shadow* shadow) EXCLUDES(mutex_);
   void Return(const Shadow& shadow) EXCLUDES(mutex_);
-  // Lets go of what is no longer used.
+  // Frees what is no longer used.
   void Sweep(Session& session) EXCLUDES(mutex_);
 
   HostMemory& memory_;
   Mutex mutex_;
-  // Of each live context that ever took one: free shadows by size.
+  // Free shadows by size, for each live context that ever took one.
   std::map<uint64_t, std::multimap<uint64_t, Shadow>> free_ GUARDED_BY(mutex_);
-  // Of the copy that was enqueued last, while any that waits has it.
+  // The shadow of the last enqueued copy, while any waiting copy holds it.
   std::map<StreamKey, std::weak_ptr<HeldShadow>> in_order_ GUARDED_BY(mutex_);
   std::vector<Pending> pending_ GUARDED_BY(mutex_);
 };

@@ -16,12 +16,12 @@ struct SharedFile {
   Range pages;          // the whole pages around what was asked for
 };
 
-// Nothing when any byte of the range is private memory, the mapping is not one piece of one file, the file ends before the
-// last page, or the file cannot be opened again: it has no name (or another file has it now) and no descriptor of it is open
+// nullopt: a byte of the range is private memory, the mapping is not one piece of one file, the file ends before the last page,
+// or it cannot be opened again. It cannot if it has no name (or another file has the name now) and no descriptor of it is open
 // here.
 std::optional<SharedFile> FindSharedFile(const Range& range);
 
-// Some byte of the range is of a shared mapping (MAP_SHARED): other processes may have the same memory.
+// Whether some byte of the range is in a shared mapping (MAP_SHARED), so that other processes may have the same memory.
 bool IsShared(const Range& range);
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
-// Who uses which part of the staging segment. Bytes on their way between the application's ordinary memory and the server
-// pass through it in pieces; a piece is taken again when the mark behind it was passed.
+// Hands out parts of the staging segment. Bytes between the application's ordinary memory and the server pass through it in
+// pieces. A piece is reused once the mark behind it has passed.
 //
 // All threads of the client share it. Any thread; Take() may wait for the server to finish earlier pieces.
 #pragma once
@@ -31,10 +31,10 @@ class Staging {
     std::span<std::byte> bytes;
   };
 
-  // A part of `bytes` (at most piece_bytes_max()), when one is free now or after taking back pieces whose marks passed.
+  // A piece of `bytes` (at most piece_bytes_max()), if one is free now or after taking back pieces whose marks have passed.
   std::optional<Piece> TryTake(Session& session, uint64_t bytes) EXCLUDES(mutex_);
-  // As above, waiting for marks and for other threads to return theirs; a thread that holds pieces itself must not wait.
-  // kServerGone when the session ends.
+  // As above, but waits for marks and for other threads to return pieces. A thread that holds pieces itself must not call it.
+  // kServerGone: the session has ended.
   CUresult Take(Session& session, uint64_t bytes, Piece* piece) EXCLUDES(mutex_);
   // The piece is in use until `mark` is passed (H2D). The mark is closed here.
   void ReturnAfter(const Piece& piece, uint64_t mark) EXCLUDES(mutex_);
