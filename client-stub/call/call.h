@@ -1,4 +1,4 @@
-// One call of the application, from entry to return: what every generated and handwritten entry point is built on.
+// One call of the application, from entry to return. Every entry point, generated or handwritten, is built on it.
 //
 //   CUresult Enter_cuEventRecord(bool per_thread, CUevent hEvent, CUstream hStream) {   // generated
 //     Call call(kInfo_cuEventRecord, per_thread);
@@ -30,11 +30,11 @@ class Call : public BasicCall {
   // during stream capture (900), an earlier asynchronous failure. The first failure makes ok() false.
   Call(const CallInfo& info, bool per_thread_stream);
 
-  // Which session a call is for, when there are several (call_routing.cc). It begins as that of the thread's current context;
-  // generated entries then route it to whoever has what the call names: devices first, then handles, then addresses, in the
-  // order of the parameters. The first that belongs to a session decides; what belongs to another one is unknown there.
-  // A call that is moved acts in the context of what it names. Libraries and kernels decide nothing: they are loaded where they
-  // are used (library_copies.h).
+  // Choose the session of a call, when there are several (call_routing.cc). It begins as the session of the thread's current
+  // context. Generated entries then route it to the session of what the call names: devices first, then handles, then addresses,
+  // in the order of the parameters. The first that belongs to a session decides; objects of other sessions are unknown there. A
+  // call that is moved acts in the context of what it names. Libraries and kernels decide nothing: they are loaded where they are
+  // used (library_copies.h).
   void RouteToDevice(CUdevice device);
   void RouteToDevices(const CUmemLocation& location);
   void RouteToDevices(const CUmemAllocationProp& properties) { RouteToDevices(properties.location); }
@@ -42,21 +42,21 @@ class Call : public BasicCall {
   void RouteToDevices(const CUmemAccessDesc& access) { RouteToDevices(access.location); }
   void RouteToHandle(uint64_t handle);
   void RouteToHandle(const void* handle) { RouteToHandle(reinterpret_cast<uint64_t>(handle)); }
-  void RouteToHandle(CUgraphExec handle);  // maybe the driver's own (device_graphs.h)
+  void RouteToHandle(CUgraphExec handle);  // perhaps the driver's own value (device_graphs.h)
   void RouteToAddress(uint64_t address);
 
-  // A handle the application passed: its id when it is live and of this kind, else the call fails with the kind's code
-  // (or `error` when not 0) and a zero id is returned. (The id is the handle itself, but of a device graph: device_graphs.h.) A
+  // A handle the application passed: its id when it is live and of this kind, else the call fails with the kind's code (or
+  // `error` when not 0) and a zero id is returned. (The id is the handle itself, except for a device graph: device_graphs.h.) A
   // null handle with `nullable` gives a zero id.
   HandleId Use(HandleKind kind, const void* handle, bool nullable = false, int error = 0) {
     return Use(kind, reinterpret_cast<uint64_t>(handle), nullable, error);
   }
   HandleId Use(HandleKind kind, uint64_t handle, bool nullable = false, int error = 0);
-  // As Use for streams: 0, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD are passed on as they are. For rows with
-  // capture = "legal" the stream's capture has its say (900 to 907); a call that becomes a node of a graph is sent
-  // synchronously, so that its own error comes back from it.
+  // As Use for streams: 0, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD are passed on as they are. For rows with capture = "legal"
+  // it checks the stream's capture (900 to 907). A call that becomes a node of a graph is sent synchronously, so that it returns
+  // its own error.
   HandleId UseStream(CUstream stream);
-  // The context that owns a stream which UseStream returned; of default streams the current one's owner.
+  // The context that owns a stream of UseStream(); for default streams the owner of the current context.
   HandleId StreamOwner(HandleId stream) const;
   // As Use; the handle is no longer live once the call was sent (async) or succeeded (sync).
   HandleId Free(HandleKind kind, const void* handle, bool nullable = false, int error = 0) {
@@ -64,9 +64,8 @@ class Call : public BasicCall {
   }
   HandleId Free(HandleKind kind, uint64_t handle, bool nullable = false, int error = 0);
 
-  // As Sync(request), for a call after which the application relies on earlier work (synchronise, query, copy): a
-  // failure of that work which the server reported meanwhile is this call's result. Not for calls whose own effect
-  // would be lost.
+  // As Sync(request), for a call after which the application relies on earlier work (synchronise, query, copy). If the server has
+  // reported a failure of that work meanwhile, it is this call's result. Not for calls whose own effect would be lost.
   template <TouchesNothing Request>
   CUresult SyncWork(const Request& request) {
     const CUresult result = Sync(request);
@@ -75,7 +74,7 @@ class Call : public BasicCall {
     return TakeDeferredError();
   }
 
-  // The same end for a call that was answered here: the work it relies on is known to be done.
+  // Ends a call that was answered here in the same way: the work on which it relies is known to be done.
   CUresult FinishWork() {
     AfterWait();
     return TakeDeferredError();
@@ -90,14 +89,14 @@ class Call : public BasicCall {
   // what they need not keep (host_pools.h).
   void AfterWait();
 
-  HandleId stream_owner_;  // where UseStream has come by it
+  HandleId stream_owner_;  // set by UseStream(), if it knows it
 };
 
 // As Call::UseStream, then FindStream (stream_state.h); false when the call failed. Captures are checked for rows with
 // capture = "legal" only.
 bool UseStreamInfo(Call& call, CUstream stream, UsedStream* used);
 
-// The body of every call of mode `unsupported`: 801, and the reason once in the log.
+// The body of every call of mode `unsupported`: returns 801, and logs the reason once.
 CUresult Unsupported(const CallInfo& info);
 
 }  // namespace tessera

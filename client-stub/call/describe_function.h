@@ -8,8 +8,8 @@
 
 namespace tessera {
 
-// Of a handle passed as CUfunction: a function or a kernel (the driver takes both). Asks the server once when the handle came
-// from an enumeration. Null, with the call failed (400), for anything else.
+// The info of a handle passed as CUfunction: a function or a kernel (the driver takes both). Asks the server once if the handle
+// came from an enumeration. Null, with the call failed (400): it is anything else.
 FunctionInfo* DescribeFunction(Call& call, CUfunction function);
 FunctionInfo* DescribeKernel(Call& call, CUkernel kernel);
 

@@ -1,4 +1,4 @@
-// The one road of cuEventQuery and cuStreamQuery (poll_table.h says what may be answered here).
+// The common body of cuEventQuery and cuStreamQuery (poll_table.h says what may be answered here).
 #pragma once
 
 #include <cuda.h>
@@ -14,7 +14,7 @@ namespace tessera {
 // The calling thread keeps asking: where cores are few it lets the server run.
 void YieldToServer();
 
-// What becomes of the object's "done" when more work is sent: an event keeps it until it is recorded again, a stream not.
+// The kinds differ when more work is sent: an event stays done until it is recorded again, a stream does not.
 enum class PolledObject { kEvent, kStream };
 
 // Answers the call from what is known, or with `request`, which names the object already. The calling thread only.

@@ -30,9 +30,9 @@ struct ParameterSlot {
   uint32_t size;
 };
 
-// Launches within the envelope of what the server says of a kernel, or of those the driver accepted before, need no answer: fewer
-// threads and less shared memory than an accepted launch cannot be refused for resources. Anything beyond is sent as a
-// synchronous launch, so that the driver's own code comes back from the call itself. Any thread.
+// The limits within which launches of a kernel need no answer: what the server says of the kernel, and what the driver has
+// accepted. A launch with fewer threads and less shared memory than an accepted one cannot be refused for resources. Any other
+// launch is sent synchronously, so that the call itself returns the driver's code. Any thread.
 class LaunchEnvelope {
  public:
   bool Covers(uint32_t threads, uint32_t shared_bytes) const {
@@ -47,11 +47,11 @@ class LaunchEnvelope {
   std::atomic<uint32_t> shared_bytes_{0};
 };
 
-// Hashes of what the driver accepted before and will accept again. Any thread.
+// Hashes of launches that the driver has accepted and will accept again. Any thread.
 class AcceptedLaunches {
  public:
   bool Contains(uint64_t hash) const;
-  // Replaces an older one when there is no room: libraries launch a kernel in a handful of ways.
+  // Replaces an older hash if there is no room: libraries launch a kernel in a handful of ways.
   void Add(uint64_t hash);
   void Reset();
 
@@ -82,14 +82,14 @@ class QueryCache {
   std::map<Key, int64_t> entries_ GUARDED_BY(mutex_);
 };
 
-// The device of an attribute that was set through a function, which belongs to one context.
+// The device of an attribute that was set through a function: a function belongs to one context.
 constexpr int kAnyDevice = -1;
 
 struct FunctionInfo {
   HandleId handle;
   HandleId container;      // its module or library
-  HandleId context;        // that owns it; null for a kernel, and where that is not known
-  bool described = false;  // name and layout are known; not so for one that came from an enumeration
+  HandleId context;        // the owner; null for a kernel, and if it is not known
+  bool described = false;  // name and layout are known; false at first for a function from an enumeration
   std::string name;        // never changes once described: cuFuncGetName hands out its characters
   std::vector<ParameterSlot> layout;
   uint32_t parameter_bytes = 0;  // end of the last parameter
@@ -102,7 +102,7 @@ struct FunctionInfo {
     AcceptedLaunches accepted;  // launches, and lists of launch attributes
     QueryCache queries;
 
-    // Whether the attribute was last set to this value on this device: setting it again changes nothing.
+    // Whether the attribute was last set to this value on this device, so that setting it again changes nothing.
     bool AlreadySet(int attribute, int device, int value) const;
     // Keeps a value that the driver accepted, and forgets the answers and envelopes that it may have changed.
     void RememberSet(int attribute, int device, int value);
@@ -116,9 +116,9 @@ struct FunctionInfo {
   void SetLayout(std::span<const uint32_t> offsets_and_sizes);
 };
 
-// The functions and kernels of the process, by handle. An entry stays at its address until its container is unloaded.
-// Any thread. Using a function while another thread unloads its module is a bug of the application; it finds nothing or
-// the entry, never freed memory, because entries of unloaded containers are recycled only after kGraveyardMax others.
+// The functions and kernels of the process, by handle. An entry stays at its address until its container is unloaded. Any thread.
+// An application must not use a function while another thread unloads its module. If it does it finds nothing or the entry, never
+// freed memory: entries of unloaded containers are recycled only after kGraveyardMax others.
 class FunctionTable {
  public:
   static constexpr size_t kGraveyardMax = 1024;
@@ -132,7 +132,7 @@ class FunctionTable {
   }
   // The entry of `info->handle`; an existing one is kept and returned.
   FunctionInfo* Insert(std::unique_ptr<FunctionInfo> info);
-  // Modules belong to a context, and so do their functions: for the entries of `container` that are inserted from now on.
+  // Modules and their functions belong to a context. Sets it for entries of `container` that are inserted from now on.
   void NoteContext(HandleId container, HandleId context);
   HandleId ContextOf(HandleId container) const;  // null: it is of no context, or not known
   // Completes an entry from what the server says of the function in `reply`; the first description counts.

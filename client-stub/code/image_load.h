@@ -1,4 +1,4 @@
-// The steps that loading a module, loading a library and adding to a link share on the client.
+// The client's steps that are common to loading a module, loading a library and adding to a link.
 #pragma once
 
 #include <cuda.h>
@@ -14,7 +14,7 @@
 
 namespace tessera {
 
-// The application's JIT options, and where it wants the outputs. Borrows its arrays until the outputs are written.
+// The application's JIT options, and its places for outputs. Borrows the application's arrays until the outputs are written.
 class ClientJitOptions {
  public:
   // False when an option's value array is missing, or there are more options than any toolkit knows.
@@ -40,8 +40,8 @@ class ImageUpload {
   // On behalf of `call`, which outlives it, as does the application's memory behind `parts`.
   ImageUpload(BasicCall& call, const ImageParts& parts) : call_(call), parts_(parts) {}
 
-  // Makes the load call `request`, whose reply has the driver's code as its `result`, with the image before it. Result of the
-  // call; where the image is missing, it is sent and the call made again.
+  // Makes the load call `request` with the image before it. `reply` has the driver's code in `result`. If the server misses the
+  // image it is sent, and the call is made again. Returns the call's result.
   template <typename Request, typename Reply>
   CUresult Sync(Request& request, Reply* reply) {
     CUresult result = Begin();
@@ -53,7 +53,7 @@ class ImageUpload {
     result = SendMissing(reply->result);
     if (result != CUDA_SUCCESS) return call_.Fail(result);
     result = call_.Sync(request, reply);
-    // A server that wants what it has been sent is no server of ours; its word for that is no result of CUDA's.
+    // No server of ours asks for an image that it was sent, and that answer is no result of CUDA.
     return result == CUDA_SUCCESS && IsMissing(reply->result) ? call_.Fail(CUDA_ERROR_UNKNOWN) : result;
   }
 

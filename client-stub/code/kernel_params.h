@@ -11,11 +11,10 @@
 
 namespace tessera {
 
-// Copies the parameters of `function` into `packed` (replacing its content) from either form of the driver API:
-// `kernel_params`, one pointer per parameter, or `extra`, the list of CU_LAUNCH_PARAM_* words. The source is read before
-// the function returns. What a smaller buffer in `extra` leaves out is 0; a larger one is CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES.
-// CUDA_ERROR_INVALID_VALUE when both or neither are given for
-// a kernel that has parameters, or when a parameter's pointer is null. Any thread.
+// Copies the parameters of `function` into `packed` (replacing its content) from either form of the driver API: `kernel_params`,
+// one pointer per parameter, or `extra`, the list of CU_LAUNCH_PARAM_* words. The source is read before the function returns. If
+// the buffer in `extra` is too small the rest is 0. CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES: it is too large.
+// CUDA_ERROR_INVALID_VALUE: a kernel with parameters gets both or neither, or a parameter's pointer is null. Any thread.
 CUresult PackKernelParams(const FunctionInfo& function, void* const* kernel_params, void* const* extra,
                           std::vector<std::byte>* packed);
 

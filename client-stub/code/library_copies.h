@@ -1,10 +1,10 @@
 // Libraries and their kernels when the process has several servers. They belong to no context (CUDA driver API, "Library
-// Management"): a kernel can be launched on every device. So a library is kept here as it was loaded, is loaded by each other
-// session when it is first used there, and the application goes on to use the handles it was given first.
+// Management"): a kernel can be launched on every device. So this class keeps each library as it was loaded. Another session
+// loads it at its first use there. The application goes on using its first handles.
 //
-// The image is copied, unless the application has said that it keeps it: it may drop it once the load has returned. With one
-// server nothing is kept.
-// Any thread. No lock is held while a server is asked: two threads may load the same copy, and one of them is dropped.
+// The image is copied, unless the application has said that it keeps it: otherwise it may drop it once the load has returned.
+// With one server nothing is kept. Any thread. No lock is held while a server is asked: two threads may load the same copy, and
+// one of them is dropped.
 #pragma once
 
 #include <cuda.h>
@@ -45,16 +45,17 @@ class LibraryCopies {
   void Add(HandleId library, std::shared_ptr<const Image> image) EXCLUDES(mutex_);
   // Its handles in all sessions, to be unloaded; nothing is known of it from now on.
   std::vector<HandleId> Remove(HandleId library) EXCLUDES(mutex_);
-  // The application asks for a managed variable of the library, which natively all devices and the program share: the library
-  // belongs to this session from now on. False when it is loaded in another one too.
+  // The application asks for a managed variable of the library. Natively all devices and the program share such a variable, so
+  // from now on the library belongs to this session. False: it is loaded in another session too.
   bool BindForManaged(HandleId library) EXCLUDES(mutex_);
-  // The handle of `library`, which the application has, in a session; loaded there if need be. 400 for a handle that is
-  // nobody's, 801 for a library with managed variables of another session: each session would have its own.
+  // The handle in a session of the application's `library`. Loads it there if needed. 400: it is nobody's handle. 801: the
+  // library has managed variables and belongs to another session; each session would have its own variables.
   CUresult LibraryIn(Session& session, HandleId library, HandleId* copy) EXCLUDES(mutex_);
   // As above for a kernel.
   CUresult KernelIn(Session& session, HandleId kernel, HandleId* copy) EXCLUDES(mutex_);
 
-  // The handle that the application knows a library by, and a kernel of it: `kernel` is made the one when none was before.
+  // The application's handle of a library, and of a kernel of it. If the application has no handle of the kernel yet, `kernel`
+  // becomes it.
   HandleId KnownLibrary(HandleId copy) EXCLUDES(mutex_);
   HandleId KnownKernel(HandleId library, const std::string& name, HandleId kernel) EXCLUDES(mutex_);
 

@@ -1,4 +1,4 @@
-// What links in progress (cuLinkCreate) owe the application. Any thread.
+// What the application still gets from links in progress (cuLinkCreate). Any thread.
 #pragma once
 
 #include <cstddef>

@@ -30,7 +30,7 @@ class PreparedLaunch {
   // Numbers of threads, each at least 1.
   CUresult SetBlock(int x, int y, int z) EXCLUDES(mutex_);
   void SetShared(unsigned bytes) EXCLUDES(mutex_);
-  // Bytes of parameters that the next launch passes; what was written beyond is kept.
+  // How many bytes of parameters the next launch passes. Bytes written beyond that are kept.
   CUresult SetParameterBytes(unsigned bytes) EXCLUDES(mutex_);
   // Writes parameter bytes at `offset`, before or after their number is set.
   CUresult Write(int offset, std::span<const std::byte> bytes) EXCLUDES(mutex_);

@@ -1,5 +1,5 @@
-// What the application's calls give the device to do on the program's memory goes to the server through these two classes, and in
-// no other way: BasicCall takes no such record (protocol/runtime/touches.h), so nobody forgets what has to be done around it.
+// These two classes send all records by which the application's calls make the device touch the program's memory. BasicCall takes
+// no such record (protocol/runtime/touches.h), so nobody can forget what has to be done around it.
 //
 //   kernels, graphs, words that a stream writes (`work` in protocol/spec: launch, graph, value)
 //     return WorkOnAnything(call).Async(request);
@@ -8,9 +8,9 @@
 //     if (work.result() != CUDA_SUCCESS) return work.result();
 //     ... any number of records: work.Async(request) ...
 //
-// What is done around a record: mirrors of host memory are made where the record shows an address of it, and are up to date for
-// the work (host_mirrors.h); managed memory is on the device, and touches of it wait for the work (managed_memory.h). Without
-// such memory it costs a load for each of the two. What a stream captures needs nothing of it: the graph's launch does it.
+// Around a record they do the following. Host memory gets a mirror if the record shows an address in it, and mirrors are up to
+// date for the work (host_mirrors.h). Managed memory is on the device, and touches of it wait for the work (managed_memory.h).
+// Without such memory each of the two costs a load. A captured record needs none of this: the graph's launch does it.
 //
 // Both live on the stack of the calling thread, no longer than the call. Errors: the call has failed with what is returned.
 #pragma once
@@ -30,12 +30,12 @@
 
 namespace tessera {
 
-// As a rule the process has no memory that has to be prepared for work.
+// Whether there is memory to prepare for work. Usually there is none.
 inline bool AnyToPrepare(Session& session, bool managed) {
   return session.memory().mirrors().any() || (managed && ManagedMemory::Of(session).any());
 }
 
-// What a record shows the device: mirrors of the memory that is in it by its address.
+// Makes mirrors of the memory whose addresses a record shows the device.
 inline CUresult OpenSeen(BasicCall& call, std::span<const std::byte> values) {
   return call.session().mirrored() ? call.session().memory().mirrors().OpenSeen(call, values) : CUDA_SUCCESS;
 }
@@ -76,17 +76,17 @@ class WorkOnAnything {
     const Append there = append;  // on the usual way nothing is kept in memory for this one
     return Around(call_, request.Streams(), kManaged, std::ref(there));
   }
-  // The record with what has to be done for each of the streams.
+  // Appends the record, with what has to be done for each of the streams.
   static CUresult Around(Call& call, std::span<const HandleId> streams, bool managed, const std::function<CUresult()>& append);
 
   Call& call_;
 };
 
-// A copy or a set: work that touches what it names, in any number of records, all of them while this object lives.
+// A copy or a set: work that touches what it names. It may take any number of records, all while this object lives.
 class WorkOnRanges {
  public:
-  // What of device memory is written and read, none of which need be managed; without bytes: nothing. Host memory that the server
-  // does not reach is not named: its bytes are moved by the library.
+  // `written`, `read`: the device memory, managed or not; empty: none. Host memory that the server does not reach is not named:
+  // the library moves its bytes.
   WorkOnRanges(Call& call, HandleId stream, const Range& written, const Range& read) : call_(call) {
     if (AnyToPrepare(call.session(), true)) [[unlikely]]
       Begin(stream, written, read);

@@ -1,4 +1,4 @@
-// Stands around the appending of work that may use managed memory; a part of device_work.h. Costs one load while there is none.
+// Put it around the appending of work that may use managed memory; a part of device_work.h. Costs one load if there is none.
 //
 //   ManagedWork managed(call, stream);
 //   if (managed.result() != CUDA_SUCCESS) return managed.result();
@@ -18,7 +18,7 @@ class ManagedWork {
  public:
   // Work that may use any managed memory: a kernel, a graph.
   ManagedWork(BasicCall& call, HandleId stream);
-  // A copy or a set: what it reads and writes, of which nothing need be managed memory. Without bytes: nothing.
+  // A copy or a set: what it writes and reads, in managed memory or not. An empty range: nothing.
   ManagedWork(BasicCall& call, HandleId stream, const Range& written, const Range& read);
   ~ManagedWork();
   ManagedWork(const ManagedWork&) = delete;

@@ -1,6 +1,6 @@
-// Stands around the appending of work that may use mirrors; a part of device_work.h. Where pages are shared it enqueues a meeting
-// before and after it, otherwise it tells the server. Nothing to do without mirrors, nor while the stream is captured (launches
-// of the graph do it).
+// Put it around the appending of work that may use mirrors; a part of device_work.h. Where pages are shared it enqueues a meeting
+// before and after the work; otherwise it tells the server. It does nothing without mirrors, and nothing while the stream is
+// captured (launches of the graph do it).
 //
 //   MirroredWork mirrored(call, stream);
 //   if (mirrored.result() != CUDA_SUCCESS) return mirrored.result();

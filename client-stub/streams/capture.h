@@ -1,5 +1,5 @@
-// Which streams of the process are being captured, and which calls are legal meanwhile: CUDA decides that per thread, and
-// on the server all calls of a session come from one thread, so it is decided here and the worker's threads are in RELAXED
+// Knows which streams of the process are being captured, and which calls are legal meanwhile. CUDA decides that for each thread,
+// but on the server all calls of a session come from one thread. So it is decided here, and the worker's threads are in RELAXED
 // mode. A pure state machine: it knows no handles tables, threads or channels. Any thread may call.
 //
 // Source: CUDA driver API, "Stream Management" (cuStreamBeginCapture, cuThreadExchangeStreamCaptureMode) and programming
@@ -43,7 +43,7 @@ class CaptureTable {
     kDiscard,  // the server ends the capture and drops the graph
   };
 
-  // No capture is in progress: what every function below finds first, without a lock.
+  // Whether no capture is in progress. Every function below asks this first, without a lock.
   bool idle() const { return captures_count_.load(std::memory_order_acquire) == 0; }
 
   // A potentially unsafe call: 900, and what forbade it is invalidated.
@@ -56,14 +56,14 @@ class CaptureTable {
   CUresult CheckUncapturable(const StreamRef& stream);
   // A query or synchronisation of the stream: as CheckUncapturable, and a potentially unsafe call.
   CUresult CheckQuery(const Caller& caller, const StreamRef& stream);
-  // What concerns all work of a context: 900 and invalidation when any stream of it is captured. Captures in other contexts have
-  // no say, whatever their mode (driver 580).
+  // A call that concerns all work of a context: 900 and invalidation when any stream of it is captured. Captures in other
+  // contexts do not matter, whatever their mode (driver 580).
   CUresult CheckContext(uint64_t context);
 
   // Begins a capture; the stream is captured from now on. 1 for an unknown mode, 401 when the stream is captured already,
   // 900 or 906 for the legacy stream.
   CUresult Begin(const Caller& caller, const StreamRef& stream, CUstreamCaptureMode mode);
-  // The capture did not come about, or is gone with its stream: as if it had never been.
+  // Forgets a capture that did not begin, or that ended with its stream.
   void Drop(const StreamRef& stream);
   // cuStreamEndCapture. With CUDA_SUCCESS or with kDiscard the capture is over here.
   CUresult End(const Caller& caller, const StreamRef& stream, Ending* ending);
@@ -71,7 +71,7 @@ class CaptureTable {
   CUresult GetInfo(const StreamRef& stream, Info* info) const;
   // A call on a captured stream failed on the server.
   void SetUncertain(const StreamRef& stream);
-  // The server has told what became of it.
+  // The server has told the capture's status.
   void SetStatus(const StreamRef& stream, CUstreamCaptureStatus status);
 
   // An event is recorded on the stream. `external`: CU_EVENT_RECORD_EXTERNAL.

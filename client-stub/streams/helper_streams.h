@@ -1,9 +1,9 @@
-// Streams of the library's own in contexts of other sessions: work that a call of one session needs done in another one runs
-// there, ordered by meetings (stream_meeting.h). They stay until their context ends. Any thread.
+// Streams of the library in contexts of other sessions. They run work that a call of one session needs in another one, ordered by
+// meetings (stream_meeting.h). They stay until their context ends. Any thread.
 //
-// Each piece of work has a stream to itself as long as there are not too many at once; beyond that they share, as streams
-// natively share the queues of the device: work waits for other work then that was enqueued before it. Since whatever it waits
-// for by itself was enqueued before it as well, nothing waits for ever.
+// Each piece of work has a stream to itself unless there are too many at once. Then they share streams, as streams natively share
+// the queues of the device: work waits for other work that was enqueued before it. What it waits for by itself was also enqueued
+// before it, so nothing waits for ever.
 #pragma once
 
 #include <cuda.h>

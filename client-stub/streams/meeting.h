@@ -1,4 +1,4 @@
-// The meetings of stream_meeting.h that are to come, and what becomes of one whose other side does not come. Any thread.
+// The pending meetings of stream_meeting.h, also those whose other side never comes. Any thread.
 #pragma once
 
 #include <cuda.h>
@@ -19,14 +19,14 @@ namespace tessera {
 
 class Meeting {
  public:
-  // `thread` hears of it when it is missed; `action` may be empty.
+  // `thread` gets an error if the meeting is missed. `action` may be empty.
   Meeting(Session& first, Session& second, uint32_t thread, std::function<void()> action)
       : sessions_{&first, &second}, thread_(thread), action_(std::move(action)) {}
 
   bool Concerns(const Session& session) const { return sessions_[0] == &session || sessions_[1] == &session; }
   // The stream of one side is here.
   void Arrive(int side, const GoOn& go_on) EXCLUDES(mutex_);
-  // One side will not come: whoever waits, or comes, goes on. Nothing once both were here.
+  // One side will not come: the other one goes on. Does nothing once both were here.
   void Cancel() EXCLUDES(mutex_);
 
  private:

@@ -1,10 +1,9 @@
-// Points at which streams of two servers wait for each other: both have a visit there (stream_visit.h), the second to be
-// reached does what the meeting is for, then both streams go on. Nobody waits on a thread, and all records are appended by the
-// call that arranges the meeting, so that no queue is held up by another one. What copies between servers and waits for another
-// server's events are made of.
+// Points at which streams of two servers wait for each other. Both have a visit there (stream_visit.h). The second visit to be
+// reached does the meeting's action, then both streams go on. No thread waits, and the call that arranges the meeting appends all
+// records, so no queue holds up another. Copies between servers and waits for another server's events are made of meetings.
 //
-// When one stream never gets there (its context has failed, its server is gone) the other goes on without the meeting, and the
-// thread that arranged it hears of that in its next call there, as of any work that failed.
+// If one stream never gets there (its context has failed, its server is gone) the other goes on without the meeting. The thread
+// that arranged it gets the error in its next call there, as for any work that failed.
 #pragma once
 
 #include <cuda.h>

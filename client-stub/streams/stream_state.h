@@ -1,5 +1,5 @@
-// What the stub knows of streams and events: enough to answer questions about them, and to tell the streams of a capture
-// apart, without asking the server. Any thread.
+// What the stub knows of streams and events. It can answer questions about them, and tell the streams of a capture apart, without
+// asking the server. Any thread.
 #pragma once
 
 #include <cuda.h>
@@ -30,7 +30,8 @@ struct StreamInfo {
   // Sequences of records (session.h) that created it, and that gave it work last. 0: none.
   LastSequence created;
   LastSequence worked;
-  // The last that gave it work which may wait for something; all work up to here was seen done (idle_streams.h).
+  // The last record that gave it work which may wait for something; and up to which record all work was seen done
+  // (idle_streams.h).
   LastSequence held;
   LastSequence passed;
   // Not 0: a host function gave it work past the ring.
@@ -44,7 +45,7 @@ struct EventInfo {
   HandleId context;  // never a green one
   unsigned flags = 0;
   bool foreign = false;  // opened from another process
-  // Was recorded outside of captures at least once; waiting for one that was not is legal everywhere.
+  // It was recorded outside captures at least once. Waiting for an event that was not is legal everywhere.
   std::atomic<bool> recorded{false};
   // Sequences of records: the last that named (questions do not count) or created it, the last that recorded it. 0: none.
   LastSequence named;
@@ -56,9 +57,9 @@ struct EventInfo {
 
   // A new event. Before it can be found.
   void Begin(HandleId its_context, unsigned its_flags, bool is_foreign);
-  // It was seen done and was not recorded since: what the program is told without asking.
+  // Whether it was seen done and was not recorded since. Then the server need not be asked.
   bool KnownDone() const;
-  // It was never recorded, in this process or another: the driver says of it that it is done.
+  // Whether it was never recorded, in this process or another. The driver says of such an event that it is done.
   bool fresh() const;
   bool interprocess() const { return (flags & CU_EVENT_INTERPROCESS) != 0; }
 };

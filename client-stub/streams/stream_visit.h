@@ -1,13 +1,13 @@
-// Visits: the library's own work at a point of a stream, on a thread of this process, while the stream waits. So memory
-// that only this process has is read and written in stream order, when a stream reaches a copy and not when it is called.
+// A visit is the library's own work at a point of a stream, on a thread of this process, while the stream waits. So memory that
+// only this process has is read and written when the stream reaches a copy, not when the copy is called.
 //
 //   VisitStream(call, stream, [=](const GoOn& go_on) { std::memcpy(shadow, source, bytes); go_on(); });
 //
-// The server asks for a visit as it does for a host function of the application (host_functions.h) when the stream is there;
-// everything that follows in the stream, or waits for it, follows the visit too, but where it was let go on ahead. Visits run on
-// a thread of their own, one after the other: they touch memory and nothing else, wait for nobody, and are held up by no host
-// function of the application: for the driver they are none (server/worker/streams/stream_visits.h), except in graphs, where it
-// may serialise the two kinds with each other.
+// When the stream is there the server asks for the visit, as for a host function of the application (host_functions.h). What
+// follows in the stream, or waits for it, comes after the visit, unless it was let go ahead. Visits run on a thread of their own,
+// one after the other. They only touch memory, and wait for nobody. No host function of the application holds them up, since for
+// the driver they are no host functions (server/worker/streams/stream_visits.h). In graphs they are, and the driver may serialise
+// them with those.
 #pragma once
 
 #include <atomic>
@@ -24,11 +24,11 @@ namespace tessera {
 inline constexpr uint64_t kAwaitsAllVisits = 0;
 inline constexpr uint64_t kAwaitsNoVisit = ~uint64_t{0};
 
-// Enqueues a visit; what follows in the stream waits for all its visits but the `ahead` newest, of which this is one. They may
-// be other copies', so a stream may wait for more than it needs, never for less. `written`: pinned memory that the stream wrote
-// before and the visit reads (matters over a link only). The stream must not be captured. Calling thread only.
+// Enqueues a visit. What follows in the stream waits for all its visits except the `ahead` newest, this one included. Visits of
+// other copies count too, so a stream may wait for more than it needs, but never for less. `written`: pinned memory that the
+// stream wrote before and the visit reads (matters over a link only). The stream must not be captured. Calling thread only.
 CUresult VisitStream(BasicCall& call, HandleId stream, Visit visit, const Range& written = {}, uint64_t ahead = kAwaitsAllVisits);
-// The same without a visit.
+// Makes the stream wait in the same way, without a visit of its own.
 CUresult AwaitVisits(BasicCall& call, HandleId stream, uint64_t ahead);
 
 // A visit for a node of a graph, which may be asked for many times: its number. It ends when the server says that no graph
@@ -39,8 +39,8 @@ uint64_t AddVisit(Session& session, Visit visit);
 struct VisitCounts {
   static VisitCounts& Process() { return PartOfProcess<VisitCounts>::Get(); }
 
-  std::atomic<bool> used{false};     // any was ever enqueued: streams may be about to use private memory of the application
-  std::atomic<uint64_t> waiting{0};  // those that the server was told of and that have yet to end
+  std::atomic<bool> used{false};     // any was ever enqueued, so streams may use private memory of the application
+  std::atomic<uint64_t> waiting{0};  // visits that the server knows and that have not ended
 };
 inline bool VisitsUsed() { return VisitCounts::Process().used.load(std::memory_order_relaxed); }
 inline uint64_t VisitsWaiting() { return VisitCounts::Process().waiting.load(std::memory_order_relaxed); }

@@ -1,4 +1,4 @@
-// The two ends of a copy of a box: what they are, and whether they are what the driver takes. Calling thread only.
+// The two ends of a copy of a box, and whether the driver accepts them. Calling thread only.
 #pragma once
 
 #include <cuda.h>
@@ -31,7 +31,7 @@ struct SubBox {
   uint64_t width = 0, height = 0, depth = 0;
   uint64_t bytes() const { return width * height * depth; }
 };
-// The rows of a sub-box, of an end that is ordinary memory.
+// The rows of a sub-box, for an end in ordinary memory.
 HostRows RowsOf(const ResolvedEnd& end, const SubBox& sub);
 
 // Fills in what the caller left to the driver (a pitch of 0 means packed rows, a height of 0 packed slices; measured:
@@ -39,7 +39,7 @@ HostRows RowsOf(const ResolvedEnd& end, const SubBox& sub);
 // CopyBox.
 bool ResolveEnds(Call& call, const CUDA_MEMCPY3D& box, bool check_rows, ResolvedEnd* from, ResolvedEnd* to);
 
-// The ends of a copy that lie in memory that only this process has.
+// The ends of a copy in memory that only this process has.
 struct BoxEnds {
   bool from_private = false;
   bool to_private = false;

@@ -1,10 +1,10 @@
-// Copies between memory that the server reaches and private memory of the application, which happen when the stream reaches
-// them: asynchronous copies of registered memory, as far as there is no quicker way (copy_bytes.h).
+// Copies between memory that the server reaches and private memory of the application, made when the stream reaches them. For
+// asynchronous copies of registered memory, if there is no quicker way (copy_bytes.h).
 //
-// The copy is cut into pieces that pass through the places of a shadow in turn. Each piece is a visit and a DMA. Visits are asked
-// for as far ahead as there are places, so that pieces are copied by the processor, and travel, while the DMAs of others run; a
-// stream waits for one only where its place or its bytes are needed. The caller waits for nothing; stream order holds for
-// whatever comes after. Calling thread only; the private memory is touched by visits.
+// The copy is cut into pieces that pass through the places of a shadow in turn. Each piece is a visit and a DMA. Visits are
+// requested as far ahead as there are places, so that some pieces are copied and travel while the DMAs of others run. A stream
+// waits for a visit only when it needs its place or its bytes. The caller waits for nothing; stream order holds for what comes
+// after. Calling thread only; visits touch the private memory.
 #pragma once
 
 #include <cuda.h>

@@ -41,8 +41,7 @@ class StagedUpload {
   using Fill = std::function<void(std::span<std::byte> to)>;
   using Send = std::function<CUresult(uint64_t offset, uint64_t mark)>;
 
-  // `waits`: for room, which work that was enqueued before may have. Otherwise Push() says Session::kNotAppended where
-  // there is none.
+  // `waits`: Push() waits for room that earlier work may have. Otherwise it returns Session::kNotAppended if there is no room.
   explicit StagedUpload(BasicCall& call, bool waits = true) : call_(call), memory_(call.session().memory()), waits_(waits) {}
   // `bytes` is at most PieceBytes().
   CUresult Push(uint64_t bytes, const Fill& fill, const Send& send);
@@ -70,8 +69,8 @@ class StagedDownload {
   CUresult Finish();
 
  private:
-  // Pieces in flight per copy: DMA and the threads that copy out overlap, and others find room. Over a link the way of each is
-  // longer.
+  // Pieces in flight for one copy: DMA and the threads that copy out overlap, and others find room. Over a link there are more,
+  // since each takes longer.
   static constexpr size_t kInFlight = 4;
   static constexpr size_t kInFlightOverLink = 8;
   struct Flight {

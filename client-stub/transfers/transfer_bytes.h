@@ -19,15 +19,14 @@ cuMemcpyAsyncRequest CopyRequest(HandleId stream, uint64_t to, uint64_t from, ui
 // Appends the record of a piece. `last`: it is the last one of its copy.
 using SendPiece = std::function<CUresult(const cuMemcpyAsyncRequest& request, bool last)>;
 
-// From memory that only this process has to what the server reaches: the source has been read when it returns. `waits`: as of
-// StagedUpload.
+// Copies from memory that only this process has to memory that the server reaches. The source has been read when it returns.
+// `waits`: as in StagedUpload.
 CUresult UploadBytes(BasicCall& call, HandleId stream, uint64_t to, const std::byte* from, uint64_t bytes, const SendPiece& send,
                      bool waits = true);
-// The other way round: the destination has been written when it returns.
+// Copies the other way. The destination has been written when it returns.
 CUresult DownloadBytes(BasicCall& call, HandleId stream, std::byte* to, uint64_t from, uint64_t bytes, const SendPiece& send);
 
-// Waits for the stream when something that was enqueued on it may still write host memory of this process: then ordinary
-// memory must not be read before.
+// Waits for the stream if its work may still write host memory of this process: ordinary memory must not be read before that.
 CUresult WaitForHostWriters(BasicCall& call, HandleId stream);
 
 }  // namespace tessera
