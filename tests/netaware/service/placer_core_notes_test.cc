@@ -1,0 +1,101 @@
+// What the placer's core notes of what happened.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/netaware/service/placer_world.h"
+
+namespace tessera {
+namespace {
+
+// "actor action object outcome", of grants with their request for the id.
+std::vector<std::string> NotesOf(World& world, const std::map<GrantId, std::string>& names) {
+  std::vector<std::string> notes;
+  for (const AuditRecord& record : std::exchange(world.records, {})) {
+    std::string object = record.object;
+    for (const auto& [id, name] : names) object = object == GrantText(id) ? name : object;
+    notes.push_back(record.actor + " " + record.action + " " + object + " " + record.outcome);
+  }
+  return notes;
+}
+
+TEST(PlacerCore, WhatHappensIsRememberedWithWhatIsStored) {
+  World world;
+  JoiningNode node = Node(1, 2);
+  node.holder = "name:gpu1";
+  ASSERT_TRUE(world.core->Join(node, world.now_ms).ok());
+  EXPECT_FALSE(world.core->Join(node, world.now_ms).ok());
+  const GrantId a = world.Ask("a"), b = world.Ask("b"), late = world.Ask("late", 1, 10),
+                never = world.Ask("never", 1, -1, "name:bob");
+  world.now_ms += 1'000;
+  world.Settle();
+  ASSERT_TRUE(world.core->Revoke(a, "by name:boss: noon", "name:boss").ok());
+  ASSERT_TRUE(world.core->Release(b).ok());
+  world.core->Withdraw(never);
+  world.Settle();
+  world.core->Leave("server1", world.now_ms);
+  const size_t transactions = world.transactions.size();
+  world.core->StoreNotes();
+  EXPECT_EQ(world.transactions.size(), transactions + 1);
+  world.core->StoreNotes();  // nothing is noted, and nothing stored
+  EXPECT_EQ(world.transactions.size(), transactions + 1);
+  EXPECT_EQ(world.records[1].outcome, "refused");
+  EXPECT_EQ(world.records[2].time_ms, 1'000'000);
+  EXPECT_EQ(world.records[2].text, "1 GPU, 1 of each");
+  // What is stored has with it the record of that.
+  for (const StoreTransaction& transaction : world.transactions) {
+    for (const StoreChange& change : transaction.changes) {
+      const std::string grant = change.key.substr(change.key.find('/') + 1);
+      const auto tells = [&](const StoreRecord& record) { return ReadAudit(record).value().object == grant; };
+      EXPECT_TRUE(std::ranges::any_of(transaction.records, tells)) << change.key;
+    }
+  }
+  std::vector<std::string> notes = NotesOf(world, {{a, "a"}, {b, "b"}, {late, "late"}, {never, "never"}});
+  for (const char* note : {"name:gpu1 join server1 done", "name:gpu1 join server1 refused", "name:alice ask a done",
+                           "placer grant a done", "name:alice ask b done", "placer grant b done", "name:alice ask late done",
+                           "name:bob ask never done", "placer grant late late", "name:boss revoke a done",
+                           "name:alice release b done", "name:bob release never done", "placer leave server1 done"}) {
+    const auto found = std::ranges::find(notes, note);
+    EXPECT_NE(found, notes.end()) << note;
+    if (found != notes.end()) notes.erase(found);
+  }
+  EXPECT_EQ(notes, std::vector<std::string>());
+}
+
+TEST(PlacerCore, WhatAFullStoreHasNotKeptIsNotedAgainButNotWhatWasNotGranted) {
+  World world;
+  ASSERT_TRUE(world.core->Join(Node(1, 1), world.now_ms).ok());
+  world.records.clear();
+  world.full = true;
+  const GrantId id = world.Ask("r");
+  ASSERT_EQ(world.failed.size(), 2U);  // asked, and granted
+  world.core->NotesNotStored(std::exchange(world.failed, {}));
+  world.full = false;
+  world.now_ms += PlacerCore::kStoreAgainMs;
+  world.Settle();
+  ASSERT_EQ(world.StateOf(id), State::kGranted);
+  EXPECT_EQ(NotesOf(world, {{id, "r"}}), (std::vector<std::string>{"name:alice ask r done", "placer grant r done"}));
+}
+
+TEST(PlacerCore, TheSameRefusalAgainAndAgainIsOneRecord) {
+  World world;
+  const AuditRecord refused{.actor = "name:eve", .action = "ask", .outcome = "refused", .text = "no role\x1b"};
+  for (int i = 0; i < 100; ++i) world.core->Note(refused, world.now_ms);
+  world.core->StoreNotes();
+  ASSERT_EQ(world.records.size(), 1U);
+  EXPECT_EQ(world.records[0].text, "no role?");
+  world.core->Note(refused, world.now_ms);
+  world.core->StoreNotes();
+  EXPECT_EQ(world.records.size(), 2U);
+  // Of a flood of others there is an end, whatever the store does.
+  for (size_t i = 0; i < PlacerCore::kNotesMax + 10; ++i) world.core->Note({.object = std::to_string(i)}, world.now_ms);
+  world.core->StoreNotes();
+  EXPECT_EQ(world.records.size(), PlacerCore::kNotesMax + 2);
+}
+
+}  // namespace
+}  // namespace tessera
