@@ -1,5 +1,5 @@
-// The audit as a part of the daemon: asks the monitor for figures whenever the broker has said what workers reported, and has
-// them compared (readings/audit.h). One thread. Nothing here waits: a monitor that has not answered is not asked again.
+// Runs the daemon's audit. Whenever the broker tells what workers reported it asks the monitor for figures, and compares the two
+// (readings/audit.h). One thread. Nothing here waits: a monitor that has not answered is not asked again.
 #pragma once
 
 #include <memory>
@@ -29,9 +29,9 @@ class Auditor {
   bool ends_sessions() const { return mode_ == Options::Audit::kEnd; }
   // `request`: with this server's sessions.
   void Hear(const ReportedMessage& reported, MonitorRequest request, Monitor& monitor);
-  // Where the answer comes, for poll(); -1 while none is awaited.
+  // The socket of the answer, for poll(); -1 while none is awaited.
   int fd() const { return socket_.get(); }
-  // Who is found by what has come since.
+  // The findings of what has come since the last call.
   Findings Look();
 
   // For reports: "off", "log", "end", or "blind" while there is nothing to compare with.

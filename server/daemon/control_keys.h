@@ -1,5 +1,5 @@
-// Certificate, key and authority of the control API at tls://, for brokers, which read no files: read here, and handed over as
-// memory. One thread.
+// Certificate, key and authority of the control API at tls://. Brokers read no files, so the daemon reads these and hands them
+// over as memory. One thread.
 #pragma once
 
 #include "protocol/base/status.h"
@@ -14,8 +14,8 @@ struct HandedKeys {
   UniqueFd texts;  // sealed
 };
 
-// Reads the files that `options` names, or the environment, or the default. kPermissionDenied with what to do: one is missing or
-// cannot be read, others may read the key. Whether they can be used only OpenSSL can say, so the broker does.
+// Reads the files of `options`, of the environment, or the default ones. kPermissionDenied with what to do: a file is missing or
+// cannot be read, or others may read the key. Only OpenSSL can say whether they are usable, so the broker checks that.
 Result<HandedKeys> ReadControlKeys(const LinkOptions& options, uint64_t revision);
 
 }  // namespace tessera

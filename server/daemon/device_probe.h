@@ -1,5 +1,5 @@
-// What devices this machine has, asked in a child process of its own: the daemon must never load a driver (its children
-// could not be started safely any more, and a broken driver would take it along).
+// Finds the devices of this machine, in a child process. The daemon must never load a driver: it could not start children safely
+// any more, and a broken driver would end it.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@
 namespace tessera {
 
 struct DeviceList {
-  std::string driver;                   // what was loaded, as workers take it: "cuda", "emulator" or a path
-  std::string file;                     // that was loaded
+  std::string driver;                   // the loaded driver, as workers take it: "cuda", "emulator" or a path
+  std::string file;                     // the file that was loaded
   int version = 0;                      // cuDriverGetVersion: 13000 is 13.0
   std::vector<std::string> names;       // one per device
   std::string priorities;               // FormatPriorities() of all devices

@@ -1,4 +1,4 @@
-// What users type to get to a server, for the line that says that it can be used.
+// Says what users type to reach a server, for the line that says that the server is ready.
 #pragma once
 
 #include <string>
@@ -6,9 +6,9 @@
 
 namespace tessera {
 
-// "; here: tessera run -- PROGRAM; on other hosts: tessera run --server tls://gpu7:4180 -- PROGRAM": of the socket at `path`,
-// whose users need not name it when `is_default`, and of the gateways at `gateway_urls`. An address that stands for all of this
-// host's is told as `host_name`. Pure.
+// "; here: tessera run -- PROGRAM; on other hosts: tessera run --server tls://gpu7:4180 -- PROGRAM": for the socket at `path` and
+// the gateways at `gateway_urls`. `is_default`: users need not name the path. An address that means all addresses of this host is
+// shown as `host_name`. Pure.
 std::string HowToUse(const std::string& path, bool is_default, const std::vector<std::string>& gateway_urls,
                      const std::string& host_name);
 

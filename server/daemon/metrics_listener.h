@@ -1,4 +1,4 @@
-// Where the broker is asked for what it counts: the listening socket, which its sandbox could not make.
+// Makes the listening socket of the broker's metrics, since the broker's sandbox does not allow it.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@ namespace tessera {
 
 // Whether `address` is HOST:PORT with a number above 0, HOST an IPv4 address, an IPv6 address in brackets, or localhost.
 bool IsMetricsAddress(const std::string& address);
-// A non-blocking TCP socket that listens there. kInvalidArgument: it is none, or beyond the loopback device: whoever connects is
-// told everything; kUnavailable: somebody listens there; others of the system.
+// A non-blocking TCP socket that listens at `address`. kInvalidArgument: it is no address, or is beyond the loopback device;
+// anybody who connects is told everything. kUnavailable: somebody listens there already. Else system errors.
 Result<UniqueFd> ListenForMetrics(const std::string& address);
 
 }  // namespace tessera

@@ -1,9 +1,9 @@
-// Reads how the devices are (memory in use, load, temperature ...) for queries that ask for it, in a process of its own:
-// the libraries that tell may take long, or hang, when a device is ill.
+// Reads the state of devices (memory in use, load, temperature ...) for queries that ask for it. It does so in a process of its
+// own, since the libraries may take long, or hang, when a device is faulty.
 //
-// The daemon starts it at the first such query and hands it each client's connection with everything else the report
-// needs; it answers and closes. For the audit the daemon asks once a second itself. One request is a datagram on the socket
-// between the two, so neither waits for the other.
+// The daemon starts the process at the first such query. It hands over each client's connection with the rest of the report; the
+// process answers and closes. For the audit the daemon itself asks once a second. A request is a datagram on the socket between
+// the two, so neither waits for the other.
 #pragma once
 
 #include <sys/types.h>
@@ -23,8 +23,8 @@ class Monitor {
   // `logs` outlives it.
   Monitor(std::string log_word, ChildLogs& logs) : log_word_(std::move(log_word)), logs_(logs) {}
 
-  // Hands a client's connection on (or, for figures, a socket of the daemon's own), starting the process when there is none. On
-  // failure the client has not been answered.
+  // Hands on a client's connection (or, for figures, a socket of the daemon). Starts the process if there is none. After a
+  // failure the client has no answer yet.
   Status Answer(const MonitorRequest& request, int connection);
   // The process ends when it has answered; this does not wait for that.
   void Close() { socket_.reset(); }

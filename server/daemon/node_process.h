@@ -1,7 +1,7 @@
-// The node that a daemon starts for --placer (netaware/node): joins this server to a pool, and knows which vGPUs a ticket stands
-// for. A child of its own, so that nothing here has to do with a placer; started anew when it ends. Sessions do not notice.
+// The node that a daemon starts for --placer (netaware/node). It joins this server to a pool, and knows the vGPUs of a ticket. It
+// is a child process, so the daemon has nothing to do with a placer. It is started again when it ends; sessions do not notice.
 //
-// One thread. Nothing here waits, but Stop().
+// One thread. Only Stop() waits.
 #pragma once
 
 #include <sys/types.h>
@@ -20,7 +20,8 @@ namespace tessera {
 
 class NodeProcess {
  public:
-  // From the end of one to the start of the next: this, then twice as long each time it ends within kShortNs, at most 64 times.
+  // The pause from the end of one node to the start of the next. It doubles each time that a node ends within kShortNs, up to 64
+  // times this.
   static constexpr uint64_t kPauseNs = 100'000'000;
   static constexpr uint64_t kShortNs = 2'000'000'000;
   static constexpr int kPausesMax = 6;
@@ -34,16 +35,16 @@ class NodeProcess {
 
   // For poll(); -1 while none runs.
   int fd() const { return line_.get(); }
-  // No error while none runs: whoever asks does so again when Tend() says that one was started.
+  // Asks the node. No error while none runs: the caller asks again when Tend() says that one was started.
   void Ask(const TicketQuestion& question);
   std::vector<TicketAnswer> Hear();
-  // Starts the next one when it is time. True: it knows of no question yet.
+  // Starts the next node when it is time. True: it was started, and knows no question yet.
   bool Tend();
   // When Tend() has something to do (MonotonicNs), or kNoDeadline.
   uint64_t next_ns() const;
-  // A child has ended: whether it was the node.
+  // A child has ended. Returns whether it was the node.
   bool Forget(pid_t pid, int wait_status);
-  // Ends it for good.
+  // Ends the node for good.
   void Stop();
 
  private:

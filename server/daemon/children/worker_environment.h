@@ -1,4 +1,4 @@
-// What of the daemon's environment its workers have: whoever takes one over reads all of it.
+// The part of the daemon's environment that its workers get: whoever takes over a worker can read all of it.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace tessera {
 
-// Of this process's environment what a driver, the C library and the emulated GPU have settings in, as "NAME=value".
+// The settings of the driver, the C library and the emulated GPU in this process's environment, as "NAME=value".
 std::vector<std::string> WorkerEnvironment();
 
 }  // namespace tessera

@@ -1,8 +1,8 @@
-// The socket between the daemon and each of its workers. From the daemon come what to load the driver for and, at once or later,
-// the connection of the client. The worker says that it is ready for a client that is to come, that its session has begun, and
-// asks for room when its session's memory does not suffice.
+// The socket between the daemon and each of its workers. The daemon says for what to load the driver and, at once or later, sends
+// the client's connection. The worker says that it is ready for a client and that its session has begun, and asks for room when
+// memory does not suffice.
 //
-// The daemon checks every message of a worker, which may have fallen to its client; the worker checks nothing.
+// The daemon checks every message of a worker, since a client may have taken the worker over. The worker checks nothing.
 #pragma once
 
 #include <cstdint>
@@ -17,34 +17,35 @@ namespace tessera {
 
 enum class WorkerWord : uint32_t {
   kReady = 1,       // everything is prepared; `bytes` tells of the first device
-  kNeedsRoom = 2,   // no memory is left: end whom nobody needs, and answer when they have ended
+  kNeedsRoom = 2,   // no memory is left: end processes that nobody needs, and answer when they have ended
   kAwaitsEnds = 3,  // answer when the sessions that are over have ended
   kBegun = 4,       // its client has its welcome
-  kHoldsHost = 5,   // answer whether its session may have so much host memory: `bytes`, in all
+  kHoldsHost = 5,   // answer whether its session may have `bytes` of host memory in all
 };
 struct WorkerSays {
   WorkerWord word = WorkerWord::kReady;
   uint32_t padding = 0;
-  // kReady: what of the first device's memory is free, beside this worker's context; 0: unknown. kHoldsHost: how much host memory
-  // its session is to have in all.
+  // kReady: the free memory of the first device, beside this worker's context; 0: unknown. kHoldsHost: the host memory of its
+  // session, in all.
   uint64_t bytes = 0;
 };
 
-// The daemon. None of these waits. Of `hello` counts what a driver is loaded with: devices, environment, session index.
+// The daemon's side. None of these waits. Only the parts of `hello` count with which a driver is loaded: devices, environment,
+// session index.
 Status SendWish(int line, const ClientHello& hello);
 Status SendClient(int line, int connection);
 // Answers kNeedsRoom and kAwaitsEnds: whether anything has ended; and kHoldsHost.
 Status SendRoom(int line, bool made);
-// What the worker says next. kTimedOut: nothing yet; kUnavailable: it is ending, or will serve nobody; kProtocolViolation.
+// The worker's next message. kTimedOut: none yet. kUnavailable: it is ending, or will serve nobody. kProtocolViolation.
 Result<WorkerSays> HearWorker(int line);
 
-// The worker. The first two wait for as long as it takes; kUnavailable when the daemon has no use for this process any more.
+// The worker's side. The first two wait as long as it takes. kUnavailable: the daemon does not need this process any more.
 Result<ClientHello> ReceiveWish(int line);
 Result<UniqueFd> ReceiveClient(int line);
 void SayReady(int line, uint64_t free_bytes);
 void SayBegun(int line);
-// A process that can serve nobody, or nobody any more: from now on SendClient() fails, and ReceiveClient() gives a client that is
-// there already, who is to be told why, or kUnavailable.
+// For a process that can serve nobody, or nobody more. From now on SendClient() fails. ReceiveClient() gives a client that is
+// there already, who has to be told why, or kUnavailable.
 void CloseLine(int line);
 // Whether ReceiveClient() would not wait.
 bool ClientWaits(int line);
@@ -56,7 +57,7 @@ class LineRoomMaker : public RoomMaker {
   explicit LineRoomMaker(int line) : line_(line) {}
   bool MakeRoom() override { return Ask({WorkerWord::kNeedsRoom, 0, 0}); }
   void AwaitEnds() override { Ask({WorkerWord::kAwaitsEnds, 0, 0}); }
-  // Asks for pieces of kHostPiece as far as it may, so that few segments have to.
+  // Asks for pieces of kHostPiece if it may, so that few segments have to ask.
   bool HoldHost(uint64_t bytes) override EXCLUDES(host_mutex_);
 
  private:
@@ -66,8 +67,8 @@ class LineRoomMaker : public RoomMaker {
 
   const int line_;
   Mutex host_mutex_;
-  uint64_t host_bytes_ GUARDED_BY(host_mutex_) = 0;  // that it may have
-  Mutex mutex_;                                      // over question and answer
+  uint64_t host_bytes_ GUARDED_BY(host_mutex_) = 0;  // granted so far
+  Mutex mutex_;                                      // held from a question to its answer
   bool silent_ GUARDED_BY(mutex_) = false;           // an answer did not come in time: a late one would be taken for the next
 };
 

@@ -1,6 +1,6 @@
-// User ids that workers have for themselves, one each: what a worker leaves in the file system or does to processes is refused
-// by what keeps users apart. Two workers that live at once never have the same, those of other servers on this machine included:
-// a lock of a file in /run/tessera tells them apart. Used by the daemon's thread alone; root's.
+// Gives each worker a user id of its own, so that the kernel keeps workers apart in the file system and as processes. Two living
+// workers never have the same id, not even of two servers on this machine: each id has a locked file in /run/tessera. The
+// daemon's thread; only for root.
 #pragma once
 
 #include <sys/types.h>
@@ -13,7 +13,7 @@
 
 namespace tessera {
 
-// Ids from `first` to `last`, with both; empty when first is 0.
+// Ids from `first` to `last`, both included; empty when first is 0.
 struct UidRange {
   uid_t first = 0;
   uid_t last = 0;
@@ -26,14 +26,14 @@ Result<UidRange> ParseUidRange(const std::string& text);
 
 class WorkerUids {
  public:
-  // Of the range; `directory` is for locks alone, made if it is missing.
+  // `directory`: only for locks; made if it is missing.
   explicit WorkerUids(UidRange range, std::string directory = "/run/tessera/worker-uids");
 
   struct Lease {
     uid_t uid = 0;
     UniqueFd lock;  // held until no process has the id any more
   };
-  // The ids in turn: one that was given back comes again as late as can be. kResourceExhausted when all are taken.
+  // Takes an id. Ids come in turn, so one that was given back is reused as late as possible. kResourceExhausted: all are taken.
   Result<Lease> Take();
 
  private:

@@ -1,21 +1,21 @@
-// Who uses a GPU without reporting it: what NVML says of each worker process, beside what that worker has said of itself.
+// Finds workers that use a GPU without reporting it: compares what NVML says of each worker process with the worker's own report.
 //
 //   audit.Hear(reported);                          // from the broker, once a second while a GPU is not free
 //   for (const Audit::Finding& finding : audit.Compare(figures)) ...      // from the monitor, once for each of these
 //
-// Compared is, for each session and GPU, the share of its own sampling time in which NVML saw kernels of the worker on the GPU's
-// SMs (nvmlDeviceGetProcessUtilization since the question before, so about a second, up to a second late) with the share of a
-// second in which the worker was busy by its report page, as the broker read and billed it. It under-reports in a second in which
-// the first is more than kPointsMax points above the second; who does so in kSecondsInARow of them in a row is found, once.
+// It compares two shares of each second, for each session and GPU. The first is NVML's: how long kernels of the worker ran on the
+// GPU's SMs (nvmlDeviceGetProcessUtilization since the last question, so about a second, up to a second late). The second is the
+// worker's report page: how long it was busy, as the broker read and billed it. A worker under-reports if the first is more than
+// kPointsMax points above the second. After kSecondsInARow such seconds in a row it is found, once.
 //
-// Nobody is to be accused wrongly. So of the reported shares the largest of the last kReportedMax seconds counts, since NVML's
-// are late; what runs kSettleNs after the GPU was free last is not looked at, since what was queued before nobody has reported; a
-// second in which the broker did not look at the worker for nine tenths of the time, or of which NVML has no figure, ends the
-// row. A GPU that is free is not looked at: nothing is reported or billed there. Who is billed for more
-// than it uses is no under-reporter. Memory is compared by memory_audit.h.
+// Nobody must be accused wrongly. NVML's shares are late, so the largest reported share of the last kReportedMax seconds counts.
+// The first kSettleNs after the GPU was free are skipped, since nobody has reported work that was queued before. The row ends
+// with a second that the broker watched for less than nine tenths, or for which NVML has no figure. A free GPU is not looked at:
+// nothing is reported or billed there. A worker that is billed for more than it uses is no under-reporter. memory_audit.h
+// compares memory.
 //
-// What it does not see: a worker that reports a part of its work at the right moments, up to kReportedMax times as much as it
-// says. Pure, in time that it is told; one thread.
+// It cannot see a worker that reports a part of its work at the right moments: that may use up to kReportedMax times as much as
+// it says. Pure: the caller tells the time. One thread.
 #pragma once
 
 #include <array>
@@ -40,20 +40,20 @@ class Audit {
   static constexpr uint64_t kSettleNs = 10'000'000'000;
   // Of two messages of the broker.
   static constexpr uint64_t kApartMinNs = 500'000'000;
-  // After so many answers without figures, or seconds in which workers said that they were busy and NVML knew none of them.
+  // The audit is blind after so many answers without figures, or seconds in which workers were busy and NVML knew none of them.
   static constexpr uint32_t kBlindAfter = 10;
 
   struct Finding {
     uint64_t session;
     uint32_t device;
-    uint32_t seen_percent;      // by NVML, in the last second
-    uint32_t reported_percent;  // what counts of it
+    uint32_t seen_percent;      // by NVML, in the last second compared
+    uint32_t reported_percent;  // the reported share that counts
   };
 
   void Hear(const ReportedMessage& reported);
-  // Who is found by these figures, which were asked for after what was heard last.
+  // The findings by these figures, which were asked for after the last Hear().
   std::vector<Finding> Compare(const ProcessFigures& figures);
-  // Why there is nothing to compare with, for people: NVML does not tell of this server's processes. nullptr while it does.
+  // For people: why there is nothing to compare with, since NVML does not tell of this server's processes; nullptr: it does.
   const char* blind() const { return blind_; }
 
   // How many sessions were found on this GPU, in all.

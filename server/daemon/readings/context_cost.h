@@ -1,4 +1,4 @@
-// What a context takes of each GPU's memory: measured by making one.
+// Measures how much of each GPU's memory a context takes, by making one.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace tessera {
 
-// Makes the primary context of each device, as a worker does, and lets them go. Bytes by device of the snapshot; 0 where none can
-// be made (a full GPU, or one of an exclusive process), or nobody tells what it takes. Takes some 300 ms on a real GPU. For a
-// process of its own: what the driver keeps stays until its end. `table` is initialised.
+// Makes the primary context of each device, as a worker does, and releases it. Returns bytes by device of the snapshot. 0: no
+// context can be made (the GPU is full, or belongs to an exclusive process), or nobody tells what it takes. Takes some 300 ms on
+// a real GPU. Call it in a process of its own, since what the driver keeps stays until the process ends. `table` is initialised.
 //
-// A real GPU's NVML tells what this process uses. In a container it may know the process by another number: what the device's use
-// grew by is the answer then, which others can spoil by allocating at that moment.
+// For a real GPU NVML tells what this process uses. In a container NVML may know the process by another number. Then the growth
+// of the device's use is the answer, which others can spoil by allocating at that moment.
 std::vector<uint64_t> MeasureContexts(const DriverTable& table, const DeviceSnapshot& devices, bool emulated);
 
 }  // namespace tessera

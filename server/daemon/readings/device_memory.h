@@ -15,7 +15,7 @@
 
 namespace tessera {
 
-// What an emulated device is used for, by one process or by several.
+// The use of an emulated device by one process or by several.
 struct DeviceUse {
   uint64_t used_bytes = 0;
   uint64_t busy_ns = 0;
@@ -28,10 +28,10 @@ class DeviceMemory {
   static Result<DeviceMemory> Make();
 
   int fd() const { return file_.get(); }
-  // A slot that was free. kResourceExhausted when none is.
+  // Takes a free slot. kResourceExhausted: there is none.
   Result<uint32_t> Take();
   void Bind(uint32_t slot, pid_t owner);
-  // The slot's process has ended: what it used is free.
+  // The slot's process has ended, and what it used is free.
   void Release(uint32_t slot);
   DeviceUses UsesOf(uint32_t slot) const;
   // How long the devices have worked for processes that have ended.

@@ -1,5 +1,5 @@
-// What the monitor tells of emulated devices: what they are, what they are used for (server/device_page.h). An
-// emulated device has no power, heat, clocks or versions, and tells none. One thread.
+// What the monitor tells of emulated devices and their use (server/device_page.h). An emulated device has no power, temperature,
+// clocks or versions, so none are told. One thread.
 #pragma once
 
 #include <array>
@@ -20,8 +20,8 @@ class EmulatedReadings {
   // Adds readings and uses to the report. A load is known from the second call on, 0.1 s after the first.
   void Fill(const MonitorRequest& request, const DeviceSnapshot& snapshot, ServerReport* report);
 
-  // How much of the time since the last call each session's kernels had each device, which the first call does not know, and how
-  // much of its memory its worker uses.
+  // For each session and device, the share of the time since the last call in which its kernels had the device (the first call
+  // does not know it), and the memory that its worker uses.
   ProcessFigures Figures(const MonitorRequest& request, const DeviceSnapshot& snapshot);
 
  private:

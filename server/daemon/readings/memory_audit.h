@@ -1,16 +1,16 @@
-// Who holds more of a GPU's memory than its ledger says: what NVML says of each worker process, beside what that worker has said
-// of itself.
+// Finds workers that hold more of a GPU's memory than their ledger says: compares what NVML says of each worker process with the
+// worker's own report.
 //
 //   audit.Hear(reported);                          // from the broker, once a second while a GPU is not free
 //   for (const MemoryAudit::Finding& finding : audit.Compare(figures)) ...      // from the monitor, once for each of these
 //
-// Compared is, for each session and GPU, what NVML says that the worker's process uses of the GPU's memory with the sum of what
-// its report page says that it holds, what a context was measured to take there when the server started, and kMoreBytes. Who is
-// above that in kSecondsInARow of the broker's words in a row is found, once while the session lives.
+// For each session and GPU it compares NVML's figure of the process' memory with a sum: what the worker's report page says, what
+// a context took there when the server started, and kMoreBytes. A worker that is above the sum in kSecondsInARow messages of the
+// broker in a row is found, once while the session lives.
 //
-// Nobody is to be accused wrongly. kMoreBytes is for what no ledger counts: further contexts of the program, code that the driver
-// loads late, and a context where none was measured. NVML's figures are late, so of what was said the
-// largest of the last kReportedMax seconds counts. A finding is for people to look at: it ends no session.
+// Nobody must be accused wrongly. kMoreBytes is for what no ledger counts: further contexts of the program, code that the driver
+// loads late, and a context where none was measured. NVML's figures are late, so the largest report of the last kReportedMax
+// seconds counts. A finding is for people to look at: it ends no session.
 //
 // Pure; one thread.
 #pragma once
@@ -33,7 +33,7 @@ class MemoryAudit {
   static constexpr uint64_t kMoreBytes = uint64_t{1} << 30;
   static constexpr uint32_t kSecondsInARow = 5;
   static constexpr size_t kReportedMax = 3;
-  // Found sessions that are remembered; beyond them the oldest is forgotten.
+  // How many found sessions are remembered; with more the oldest is forgotten.
   static constexpr size_t kFoundMax = 4096;
 
   struct Finding {
@@ -48,7 +48,7 @@ class MemoryAudit {
   explicit MemoryAudit(std::vector<uint64_t> context_bytes) : context_bytes_(std::move(context_bytes)) {}
 
   void Hear(const ReportedMessage& reported);
-  // Who is found by these figures, which were asked for after what was heard last.
+  // The findings by these figures, which were asked for after the last Hear().
   std::vector<Finding> Compare(const ProcessFigures& figures);
 
   // How many sessions were found on this GPU, in all.
