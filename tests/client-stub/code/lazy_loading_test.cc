@@ -12,6 +12,7 @@
 
 #include "generated/driver_table.h"
 #include "tests/client-stub/both_ends.h"
+#include "tests/client-stub/code/nothing_ptx.h"
 
 namespace tessera {
 namespace {
@@ -36,8 +37,6 @@ void LoadLazily(DriverTable& driver) {
   };
 }
 
-constexpr char kPtx[] = ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry nothing() { ret; }\n";
-
 TEST(LazyLoadingTest, ACopyOfRegisteredMemoryIsNotInItsWay) {
   static auto* const ends = new BothEnds(&LoadLazily);
   ASSERT_EQ(cuCtxSetCurrent(ends->context()), CUDA_SUCCESS);
@@ -50,7 +49,7 @@ TEST(LazyLoadingTest, ACopyOfRegisteredMemoryIsNotInItsWay) {
   ASSERT_EQ(cuMemHostRegister_v2(registered.data(), kBytes, 0), CUDA_SUCCESS);
   ASSERT_EQ(cuMemAlloc_v2(&device, kBytes), CUDA_SUCCESS);
   ASSERT_EQ(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
-  ASSERT_EQ(cuModuleLoadData(&module, kPtx), CUDA_SUCCESS);
+  ASSERT_EQ(cuModuleLoadData(&module, kNothingPtx), CUDA_SUCCESS);
   for (int i = 0; i < 4; ++i) {
     ASSERT_EQ(cuMemcpyHtoDAsync_v2(device, registered.data(), kBytes, stream), CUDA_SUCCESS);
     ASSERT_EQ(cuMemcpyDtoHAsync_v2(registered.data(), device, kBytes, stream), CUDA_SUCCESS);

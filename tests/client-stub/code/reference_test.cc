@@ -8,6 +8,7 @@
 
 #include "generated/driver_table.h"
 #include "tests/client-stub/both_ends.h"
+#include "tests/client-stub/code/nothing_ptx.h"
 
 namespace tessera {
 namespace {
@@ -67,15 +68,13 @@ void Replace(DriverTable& driver) {
   };
 }
 
-constexpr char kPtx[] = ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry nothing() { ret; }\n";
-
 class ReferenceTest : public testing::Test {
  protected:
   void SetUp() override {
     static auto* const ends = new BothEnds(&Replace);
     ASSERT_EQ(cuCtxSetCurrent(ends->context()), CUDA_SUCCESS);
     seen = Seen();
-    ASSERT_EQ(cuModuleLoadData(&module_, kPtx), CUDA_SUCCESS);
+    ASSERT_EQ(cuModuleLoadData(&module_, kNothingPtx), CUDA_SUCCESS);
     CUDA_ARRAY_DESCRIPTOR descriptor{16, 0, CU_AD_FORMAT_UNSIGNED_INT32, 1};
     ASSERT_EQ(cuArrayCreate_v2(&array_, &descriptor), CUDA_SUCCESS);
   }
@@ -187,7 +186,7 @@ TEST_F(ReferenceTest, TilesAreMappedWithTheDriversObjects) {
 TEST_F(ReferenceTest, CodeForBothProcessorsIsNeverAnsweredWithTheServersAddress) {
   CUlibrary library = nullptr;
   void* function = nullptr;
-  ASSERT_EQ(cuLibraryLoadData(&library, kPtx, nullptr, nullptr, 0, nullptr, nullptr, 0), CUDA_SUCCESS);
+  ASSERT_EQ(cuLibraryLoadData(&library, kNothingPtx, nullptr, nullptr, 0, nullptr, nullptr, 0), CUDA_SUCCESS);
   EXPECT_EQ(cuLibraryGetUnifiedFunction(&function, library, "nothing"), CUDA_ERROR_NOT_SUPPORTED);
   seen.unified = CUDA_ERROR_INVALID_VALUE;
   EXPECT_EQ(cuLibraryGetUnifiedFunction(&function, library, "nothing"), CUDA_ERROR_INVALID_VALUE);

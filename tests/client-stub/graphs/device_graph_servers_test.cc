@@ -7,10 +7,9 @@
 #include <map>
 
 #include "client-stub/graphs/device_graphs.h"
-#include "client-stub/session/client.h"
-#include "client-stub/session/session.h"
 #include "generated/driver_table.h"
 #include "tests/client-stub/both_ends.h"
+#include "tests/client-stub/two_servers.h"
 
 namespace tessera {
 namespace {
@@ -45,28 +44,6 @@ void SayOtherValues(DriverTable& driver) {
     said.erase(reinterpret_cast<uint64_t>(exec));
     return result;
   };
-}
-
-SessionPlace PlaceOf(uint32_t index) {
-  SessionPlace place;
-  place.index = index;
-  place.server = index == 0 ? "first" : "second";
-  place.ordinals = {static_cast<CUdevice>(index)};
-  place.disguise.server = index;
-  return place;
-}
-
-struct Servers {
-  Servers() : first(PlaceOf(0), nullptr, nullptr), second(PlaceOf(1), LoadAnotherEmulator(), SayOtherValues) {
-    Session* const sessions[] = {&first.session(), &second.session()};
-    Client::Get().UseSessionsForTest(sessions);
-  }
-  ServerInProcess first, second;
-};
-
-Servers& TheServers() {
-  static auto* servers = new Servers;
-  return *servers;
 }
 
 // A graph that sets the first word of some memory.
@@ -106,7 +83,7 @@ struct Graph {
 class DeviceGraphServers : public testing::Test {
  protected:
   DeviceGraphServers() {
-    TheServers();
+    [[maybe_unused]] static auto* const servers = new TwoServersInProcess(SayOtherValues);
     for (int i = 0; i < 2; ++i) {
       EXPECT_EQ(cuDevicePrimaryCtxRetain(&contexts_[i], i), CUDA_SUCCESS);
       Use(i);

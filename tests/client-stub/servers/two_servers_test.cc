@@ -8,9 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "client-stub/session/client.h"
-#include "client-stub/session/session.h"
 #include "tests/client-stub/both_ends.h"
+#include "tests/client-stub/two_servers.h"
 
 namespace tessera {
 namespace {
@@ -25,32 +24,10 @@ struct Gate {
   }
 };
 
-SessionPlace PlaceOf(uint32_t index) {
-  SessionPlace place;
-  place.index = index;
-  place.server = index == 0 ? "first" : "second";
-  place.ordinals = {static_cast<CUdevice>(index)};
-  place.disguise.server = index;
-  return place;
-}
-
-struct Servers {
-  Servers() : first(PlaceOf(0), nullptr, nullptr), second(PlaceOf(1), LoadAnotherEmulator(), nullptr) {
-    Session* const sessions[] = {&first.session(), &second.session()};
-    Client::Get().UseSessionsForTest(sessions);
-  }
-  ServerInProcess first, second;
-};
-
-Servers& TheServers() {
-  static auto* servers = new Servers;
-  return *servers;
-}
-
 class TwoServers : public testing::Test {
  protected:
   TwoServers() {
-    TheServers();
+    [[maybe_unused]] static auto* const servers = new TwoServersInProcess;
     for (int i = 0; i < 2; ++i) {
       EXPECT_EQ(cuDevicePrimaryCtxRetain(&contexts_[i], i), CUDA_SUCCESS);
       Use(i);
