@@ -169,6 +169,16 @@ std::string ReasonOf(const Refusals& refusals, const Wish& wish) {
                                                                    Placement::kGpusOfPartMax, Placement::kPartsMax));
 }
 
+// Servers that may come, or come back, with more than is known of them; empty: all are there.
+std::string AwaitedOf(const Inventory& pool, int64_t now_ns) {
+  if (pool.servers().empty()) return "no server has joined the pool";
+  std::string text;
+  for (const auto& [id, server] : pool.servers()) {
+    if (const std::string away = server.Away(now_ns); !away.empty()) text += fmt::format("; server '{}' {}", id, away);
+  }
+  return text;
+}
+
 }  // namespace
 
 Placement Place(const Inventory& pool, const Wish& wish, int64_t now_ns, const ServerNames& avoided) {
@@ -177,10 +187,14 @@ Placement Place(const Inventory& pool, const Wish& wish, int64_t now_ns, const S
       !parts.empty()) {
     return {.outcome = Placement::Outcome::kPlaced, .parts = std::move(parts), .reason = ""};
   }
-  const bool fits_when_empty = !Choose(CandidatesOf(pool, wish, {.empty = true}, &ever), wish).empty();
-  return {.outcome = fits_when_empty ? Placement::Outcome::kWaits : Placement::Outcome::kNever,
+  if (!Choose(CandidatesOf(pool, wish, {.empty = true}, &ever), wish).empty()) {
+    return {.outcome = Placement::Outcome::kWaits, .parts = {}, .reason = ReasonOf(now, wish)};
+  }
+  const std::string awaited = AwaitedOf(pool, now_ns);
+  if (pool.servers().empty()) return {.outcome = Placement::Outcome::kWaits, .parts = {}, .reason = awaited};
+  return {.outcome = awaited.empty() ? Placement::Outcome::kNever : Placement::Outcome::kWaits,
           .parts = {},
-          .reason = ReasonOf(fits_when_empty ? now : ever, wish)};
+          .reason = ReasonOf(ever, wish) + awaited};
 }
 
 }  // namespace tessera

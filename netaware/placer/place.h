@@ -41,8 +41,8 @@ struct Placement {
 
   enum class Outcome {
     kPlaced,
-    kWaits,  // it would fit if others ended, or servers came back
-    kNever,  // it would not fit if the pool were empty
+    kWaits,  // it would fit if others ended; or a server is away, or none has ever joined, and it may bring what is missing
+    kNever,  // every server is there, and it would not fit if nothing were taken
   };
   Outcome outcome = Outcome::kNever;
   std::vector<ChosenPart> parts{};  // of kPlaced

@@ -152,6 +152,26 @@ TEST_F(GrantBookTest, WhatNeverFitsOrComesTooLateIsRefused) {
   EXPECT_EQ(StateOf(4), State::kLate);
 }
 
+TEST_F(GrantBookTest, WhatNoServerHasWaitsUntilAllAreThere) {
+  Ask(1, {}), Ask(2, {.gpus = 3}), Ask(3, {}, 0);
+  EXPECT_EQ(Turn(), (Words{"tell", "tell", "tell"}));
+  EXPECT_EQ(ReasonOf(1), "no server has joined the pool");
+  EXPECT_EQ(StateOf(2), State::kWaiting);
+  EXPECT_EQ(StateOf(3), State::kLate);
+  Join("one", 1), Join("two", 1);
+  EXPECT_EQ(Turn(), (Words{"hold one", "tell"}));
+  EXPECT_EQ(StateOf(2), State::kRefused);
+  pool.Leave("two");
+  Ask(4, {.gpus = 3});
+  EXPECT_EQ(Turn(), Words{"tell"});
+  EXPECT_EQ(ReasonOf(4), "3 GPUs wanted, 2 of the pool's 2 fit; server 'two' has left");
+  EXPECT_EQ(StateOf(4), State::kWaiting);
+  Join("two", 2);  // it has one more now
+  book.Held(IdOf(1), "one"), book.Stored(IdOf(1), now_ms), Turn();
+  ASSERT_TRUE(book.Release(IdOf(1)).ok());
+  EXPECT_EQ(Turn(), (Words{"free one", "forget", "tell", "hold two", "hold one"}));
+}
+
 TEST_F(GrantBookTest, ItCanEndInEachState) {
   Join("one", 1);
   Ask(1, {}), Turn();

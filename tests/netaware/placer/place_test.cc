@@ -128,7 +128,6 @@ TEST_F(PlaceTest, EachFilterSaysWhatItRefused) {
 }
 
 TEST_F(PlaceTest, WhatNoEmptyPoolHasIsRefusedForGood) {
-  EXPECT_EQ(Of({}).reason, "the pool has no GPU");
   Join("a", 2);
   Take("a", 0, {kWholeShare, 0});
   for (const auto& [wish, reason] : {
@@ -147,6 +146,32 @@ TEST_F(PlaceTest, WhatNoEmptyPoolHasIsRefusedForGood) {
     EXPECT_EQ(found.outcome, Outcome::kNever);
     EXPECT_EQ(found.reason, reason);
   }
+}
+
+// It may bring what is missing.
+TEST_F(PlaceTest, NothingIsRefusedForGoodWhileAServerIsAwaited) {
+  EXPECT_EQ(Of({}).outcome, Outcome::kWaits);
+  EXPECT_EQ(Of({}).reason, "no server has joined the pool");
+  Join("a", 2), Join("b", 1);
+  const std::string all = "4 GPUs wanted, 3 of the pool's 3 fit";
+  EXPECT_EQ(Of({.gpus = 4}).outcome, Outcome::kNever);
+  pool.Leave("a");
+  EXPECT_EQ(Of({.gpus = 4}).outcome, Outcome::kWaits);
+  EXPECT_EQ(Of({.gpus = 4}).reason, all + "; server 'a' has left");
+  const Placement silent = Place(pool, {.gpus = 4}, Inventory::kSilentNs);
+  EXPECT_EQ(silent.outcome, Outcome::kWaits);
+  EXPECT_EQ(silent.reason, all + "; server 'a' has left; server 'b' is silent");
+  Join("a", 2);
+  EXPECT_EQ(Of({.gpus = 4}).outcome, Outcome::kNever);
+  EXPECT_EQ(Of({.gpus = 4}).reason, all);
+  // One that is cordoned is there.
+  ASSERT_TRUE(pool.Close("a", "").ok());
+  EXPECT_EQ(Of({.gpus = 4}).outcome, Outcome::kNever);
+  PoolServer none{.id = "c"};
+  Inventory without;
+  ASSERT_TRUE(without.Join(none, 0).ok());
+  EXPECT_EQ(Place(without, {}, 0).outcome, Outcome::kNever);
+  EXPECT_EQ(Place(without, {}, 0).reason, "the pool has no GPU");
 }
 
 TEST_F(PlaceTest, WhatServersDoNotHaveIsRefusedForGoodWithWhatTheyHave) {

@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""Servers of a pool that are not there yet, or not any more: what their jobs hear."""
+
+import unittest
+
+from pool import PoolServer
+from pool_case import SHELL, PoolCase, close
+from product import wait_for
+
+
+class Joining(PoolCase):
+    def waits(self, *words):
+        """A job that waits, and why."""
+        job = self.pool.job(*words, "--", *SHELL)
+        self.addCleanup(close, job)
+        self.addCleanup(job.kill)
+        return job, job.stderr.readline()
+
+    def start_server(self, number):
+        self.pool.servers.append(PoolServer(self.pool, number, devices=1))
+
+    def test_a_job_is_there_before_the_first_server(self):
+        self.begin(servers=0)
+        said = "no server has joined the pool"
+        self.assertIn(said, self.ask("place", "--dry-run", code=82))
+        late = self.pool.run("--wait", "0", "--", "true")
+        self.assertEqual(late.returncode, 82, late.stderr)
+        self.assertIn(said, late.stderr)
+        job, why = self.waits("--gpu-share", "0.5")
+        self.assertIn("waiting for a GPU of the pool: " + said, why)
+        self.start_server(1)
+        self.assertEqual(job.stdout.readline(), "ready\n", job.poll() is not None and job.stderr.read())
+        self.end_all(job)
+
+    def test_what_never_fits_waits_while_a_server_is_away(self):
+        self.begin(servers=2, devices=1)
+        self.assertEqual(self.pool.run("--gpus", "3", "--", "true").returncode, 81)
+        gone = self.pool.servers.pop()
+        gone.kill()
+        wait_for(lambda: "has left" in self.ask("get", "servers"), 20, "the server's leaving")
+        words = ("--gpus", "3", "--wait", "0", "--", "true")
+        self.assertEqual(self.pool.run(*words).returncode, 82)
+        job, why = self.waits("--gpus", "3")
+        self.assertRegex(why, "2 of the pool's 2 fit; server '[^']+' has left")
+        self.start_server(gone.number)
+        self.assertEqual(job.wait(20), 81, why)
+        self.assertIn("the pool has no GPU for this job: 3 GPUs wanted, 2 of the pool's 2 fit\n", job.stderr.read())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
