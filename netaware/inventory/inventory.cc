@@ -30,7 +30,8 @@ GpuAmount Inventory::Gpu::Free() const {
 
 std::string Inventory::Server::NotOffered(int64_t now_ns) const {
   if (closed) return closed->empty() ? "is cordoned" : "is cordoned: " + *closed;
-  return Away(now_ns);
+  if (std::string away = Away(now_ns); !away.empty()) return away;
+  return takes_tickets ? "" : "takes no tickets: its tesserad is to be started with --placer";
 }
 
 std::string Inventory::Server::Away(int64_t now_ns) const {
@@ -97,6 +98,7 @@ Status Inventory::Join(PoolServer server, int64_t now_ns) {
   joined.addresses = std::move(server.addresses);
   joined.gpus = std::move(gpus);
   joined.host = std::move(server.host);
+  joined.takes_tickets = server.takes_tickets;
   joined.joined = true;
   joined.heard_ns = now_ns;
   ++changes_;

@@ -47,6 +47,7 @@ struct PoolServer {
   std::vector<std::string> addresses{};  // at which clients reach it
   std::vector<PoolGpu> gpus{};           // in the order of the server's list
   std::string host{};                    // on which its unix: addresses are; empty: nobody has said
+  bool takes_tickets = true;             // else no job is let in there
 };
 
 class Inventory {
@@ -65,6 +66,7 @@ class Inventory {
     std::vector<std::string> addresses{};
     std::vector<Gpu> gpus{};
     std::string host{};  // on which its unix: addresses are
+    bool takes_tickets = true;
     bool joined = false;
     int64_t heard_ns = 0;
     std::optional<std::string> closed{};  // the reason why nothing new is placed there; what runs there goes on

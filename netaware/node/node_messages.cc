@@ -122,6 +122,7 @@ control::v1::FromNode RegistrationOf(const NodeServer& server, const std::vector
     for (const std::string& priority : gpu.priorities) of_gpu->add_priorities(priority);
   }
   registration->set_host(server.host);
+  registration->set_takes_no_tickets(!server.takes_tickets);
   registration->set_release(TESSERA_VERSION);
   FillIn(beat, registration->mutable_state());
   return message;

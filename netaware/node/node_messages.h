@@ -17,6 +17,7 @@ struct NodeServer {
   std::string host{};    // HostDigest()
   std::vector<std::string> addresses{};
   std::map<std::string, ServerDevice> devices{};  // by GPU's UUID
+  bool takes_tickets = true;                      // its tesserad asks this node what they are worth
 };
 
 ServerVgpus VgpusOf(const control::v1::VgpuList& list);

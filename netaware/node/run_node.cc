@@ -49,7 +49,7 @@ class Node : public NodeOut {
   Node(const NodeOptions& options, const NodeMeans& means, NodeQueue& queue, ServiceNotice& notice)
       : queue_(queue),
         notice_(notice),
-        server_{options.host_id, options.host, options.addresses, {}},
+        server_{options.host_id, options.host, options.addresses, {}, options.daemon_fd >= 0},
         broker_(options.control, options.server_path, means, queue,
                 {.described = [this](auto devices) { server_.devices = std::move(devices); },
                  .list =
@@ -63,7 +63,14 @@ class Node : public NodeOut {
                 {.registration = [this] { return Register(); },
                  .heard = [this](const control::v1::ToNode& message) { return Hear(message); },
                  .lost = [this] { core_->PlacerLost(); }}) {
-    if (options.daemon_fd >= 0) daemon_.emplace(UniqueFd(options.daemon_fd));
+    if (options.daemon_fd >= 0) {
+      daemon_.emplace(UniqueFd(options.daemon_fd));
+    } else {
+      LogWarning(
+          "the GPUs of this server are not offered: its tesserad has not started this node, and takes no tickets; end this node, "
+          "and start tesserad with --placer {}",
+          options.placer);
+    }
   }
 
   Status Open(Store& store) {

@@ -192,7 +192,7 @@ control::v1::ServerList ServersOf(const PlacerCore& core, int64_t now_ms) {
     for (const std::string& address : server.addresses) to.add_addresses(address);
     to.set_release(core.ReleaseOf(id));
     to.set_away(server.Away(now_ms * 1'000'000));
-    to.set_problem(to.away());
+    to.set_problem(server.NotOffered(now_ms * 1'000'000));
     if (const ServerCordon* const cordon = core.CordonOf(id)) {
       to.set_problem("cordoned" + (cordon->reason.empty() ? "" : ": " + cordon->reason));
       *to.mutable_cordon() = MessageOf(*cordon, now_ms);
@@ -226,6 +226,7 @@ Result<JoiningNode> NodeOf(const control::v1::Registration& registration) {
     return Wrong(fmt::format("a server has {} addresses and {} GPUs at most", kAddressesMax, kGpusMax));
   node.host = registration.host().substr(0, kTextBytesMax);
   node.release = Printable(registration.release());
+  node.server.takes_tickets = !registration.takes_no_tickets();
   for (const std::string& address : registration.addresses()) {
     if (address.empty() || address.size() > kTextBytesMax || Printable(address) != address)
       return Wrong(fmt::format("an address has 1 to {} characters that can be printed", kTextBytesMax));

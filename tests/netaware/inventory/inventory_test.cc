@@ -56,6 +56,19 @@ TEST_F(InventoryTest, WhatIsRefusedHasTakenNothing) {
   EXPECT_EQ(FreeOf("one", 1), (GpuAmount{kWholeShare, 80 * kGiB}));
 }
 
+TEST_F(InventoryTest, AServerThatTakesNoTicketsIsNotOffered) {
+  PoolServer alone = SomeServer("alone", 1);
+  alone.takes_tickets = false;
+  ASSERT_TRUE(pool.Join(alone, 0).ok());
+  EXPECT_EQ(ServerOf("alone").NotOffered(0), "takes no tickets: its tesserad is to be started with --placer");
+  EXPECT_EQ(ServerOf("alone").Away(0), "");
+  EXPECT_EQ(ServerOf("one").NotOffered(0), "");
+  pool.Leave("alone");
+  EXPECT_EQ(ServerOf("alone").NotOffered(0), "has left");
+  ASSERT_TRUE(pool.Join(SomeServer("alone", 1), 0).ok());
+  EXPECT_EQ(ServerOf("alone").NotOffered(0), "");
+}
+
 TEST_F(InventoryTest, AnIdAndAGpuAreOfOneServerThatIsThere) {
   EXPECT_EQ(pool.Join(SomeServer("one", 2), 0).message(),
             "a server 'one' is in the pool: give this host another id, or end the other");

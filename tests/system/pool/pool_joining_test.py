@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 """Servers of a pool that are not there yet, or not any more: what their jobs hear."""
 
+import os
+import subprocess
 import unittest
 
-from pool import PoolServer
+from pool import PoolServer, Started
 from pool_case import SHELL, PoolCase, close
-from product import wait_for
+from product import BUILD, DAEMON, TESSERA, environment, wait_for
+
+NODE = os.path.join(BUILD, "bin/tessera-node")
 
 
 class Joining(PoolCase):
@@ -45,6 +49,31 @@ class Joining(PoolCase):
         self.start_server(gone.number)
         self.assertEqual(job.wait(20), 81, why)
         self.assertIn("the pool has no GPU for this job: 3 GPUs wanted, 2 of the pool's 2 fit\n", job.stderr.read())
+
+    def test_a_server_that_takes_no_tickets_is_offered_to_nobody(self):
+        self.begin(servers=0)
+        path = os.path.join(self.pool.directory, "alone.sock")
+        daemon = Started(os.path.join(self.pool.directory, "daemon.log"), DAEMON, "--listen", "unix:" + path, "--driver", "emulator", "--grace", "0",
+                         "--warm-workers", "0")
+        self.addCleanup(daemon.stop)
+        node = Started(os.path.join(self.pool.directory, "node.log"), NODE, "--placer", self.pool.url, "--server", "unix:" + path, "--host-id", "alone",
+                       "--state", os.path.join(self.pool.directory, "alone.grants"))
+        self.addCleanup(node.stop)
+        self.assertIn("its tesserad has not started this node, and takes no tickets", node.words())
+        wait_for(lambda: "alone" in self.ask("get", "servers"), 20, "the server's joining")
+        why = "takes no tickets: its tesserad is to be started with --placer"
+        self.assertRegex(self.ask("get", "servers"), f"alone +unix:{path} +1 +not offered: {why}\n")
+        self.assertRegex(self.ask("describe", "server", "alone"), f"state +not offered: {why}\nconnection +joined\n")
+        doctor = subprocess.run([TESSERA, "doctor", "--placer", self.pool.url], capture_output=True, text=True, timeout=60, env=environment())
+        self.assertIn("1 server with 1 GPU; 1 not offered: alone " + why, doctor.stdout)
+        job, said = self.waits("--gpu-share", "0.5")
+        self.assertIn("1 of a server that " + why, said)
+        job.kill()
+        # Its tesserad starts the next one.
+        for part in (node, daemon):
+            self.assertEqual(part.stop(), 0)
+        self.start_server(1)
+        self.assertEqual(self.pool.run("--gpu-share", "0.5", "--", "true").returncode, 0)
 
 
 if __name__ == "__main__":
