@@ -136,13 +136,13 @@ class Broker {
   // Whether it was answered: what has no room is not, unless it is the last time.
   bool TryAnswer(const AskMessage& ask, int64_t now_ns, bool is_last_time);
   void AnswerWaiting(int64_t now_ns);
-  // Sessions that may begin in it and have not come; of one without max_sessions, and no grant's, nobody counts them.
-  size_t ComingIn(std::string_view vgpu) const;
+  // Sessions that may begin and have not come; of vGPUs without max_sessions, and no grant's, nobody counts them.
+  Gpu::Coming Coming(int64_t now_ns) const;
   // kFull: there are as many sessions of this vGPU as it may have, or on their way.
-  Status CheckPlaceIn(const BookedVgpu& vgpu) const;
+  Status CheckPlaceIn(const BookedVgpu& vgpu, const Gpu::Coming& coming) const;
   // A session that may begin has its place until it comes.
   void KeepPlace(const AskMessage& ask, int64_t now_ns);
-  Status Judge(const AskMessage& ask, std::vector<uint32_t>* rows, std::vector<uint64_t>* memory_limits) const;
+  Status Judge(const AskMessage& ask, int64_t now_ns, std::vector<uint32_t>* rows, std::vector<uint64_t>* memory_limits) const;
   Status TakeCame(const CameMessage& came, std::vector<UniqueFd> fds, int64_t now_ns);
   void Settle(Session& session, int64_t now_ns);
   void Place(Session& session, size_t row, std::string_view vgpu, bool alone, int64_t now_ns);

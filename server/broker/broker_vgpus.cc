@@ -121,8 +121,9 @@ void Broker::DropAside(const std::string& name) {
 
 Status Broker::Adopt(VgpuBook next, std::span<const FileVgpu> changed, int64_t now_ns) {
   std::vector<VgpuChange> changes;
+  const Gpu::Coming coming = Coming(now_ns);
   for (uint32_t row = 0; row < gpus_.size(); ++row) {
-    Result<VgpuChange> change = gpus_[row]->Plan(next.WantedOf(row, changed));
+    Result<VgpuChange> change = gpus_[row]->Plan(next.WantedOf(row, changed), coming);
     if (!change.ok()) return change.status();
     changes.push_back(std::move(change).value());
   }
@@ -173,7 +174,7 @@ bool Broker::TryAnswer(const AskMessage& ask, int64_t now_ns, bool is_last_time)
   std::erase_if(places_, [&](const KeptPlace& place) { return now_ns >= place.until_ns; });
   AskAnswer answer;
   answer.id = ask.id;
-  const Status status = Judge(ask, &answer.rows, &answer.memory_limits);
+  const Status status = Judge(ask, now_ns, &answer.rows, &answer.memory_limits);
   const bool may_come = status.code() == StatusCode::kFull || status.code() == StatusCode::kResourceExhausted;
   if (may_come && !is_last_time) return false;
   if (!status.ok()) {
@@ -188,21 +189,26 @@ bool Broker::TryAnswer(const AskMessage& ask, int64_t now_ns, bool is_last_time)
   return true;
 }
 
-size_t Broker::ComingIn(std::string_view vgpu) const {
-  const auto is_in = [&](const KeptPlace& place) { return std::ranges::count(NamesOf(place.vgpus), vgpu) > 0; };
-  return static_cast<size_t>(std::ranges::count_if(places_, is_in));
+Gpu::Coming Broker::Coming(int64_t now_ns) const {
+  Gpu::Coming coming;
+  for (const KeptPlace& place : places_) {
+    if (now_ns >= place.until_ns) continue;
+    for (const std::string_view vgpu : NamesOf(place.vgpus)) ++coming[std::string(vgpu)];
+  }
+  return coming;
 }
 
-Status Broker::CheckPlaceIn(const BookedVgpu& vgpu) const {
+Status Broker::CheckPlaceIn(const BookedVgpu& vgpu, const Gpu::Coming& coming) const {
   const std::string& name = vgpu.spec.name;
   const uint32_t most = vgpu.spec.max_sessions;
   if (most == 0) return Status::Ok();
   const uint32_t there = SessionsIn(vgpu.gpu, name);
-  const size_t coming = ComingIn(name);
-  if (there + coming < most) return Status::Ok();
+  const auto found = coming.find(name);
+  const size_t sessions = there + (found == coming.end() ? 0 : found->second);
+  if (sessions < most) return Status::Ok();
   return Status(StatusCode::kFull,
                 fmt::format("vGPU '{}' has {} session{}, and may have {} at a time: end one, or have its --max-sessions raised",
-                            name, there + coming, there + coming == 1 ? "" : "s", most));
+                            name, sessions, sessions == 1 ? "" : "s", most));
 }
 
 void Broker::KeepPlace(const AskMessage& ask, int64_t now_ns) {
@@ -214,7 +220,9 @@ void Broker::KeepPlace(const AskMessage& ask, int64_t now_ns) {
   if (is_limited) places_.push_back({ask.vgpus, now_ns + kPlaceKeptNs});
 }
 
-Status Broker::Judge(const AskMessage& ask, std::vector<uint32_t>* rows, std::vector<uint64_t>* memory_limits) const {
+Status Broker::Judge(const AskMessage& ask, int64_t now_ns, std::vector<uint32_t>* rows,
+                     std::vector<uint64_t>* memory_limits) const {
+  const Gpu::Coming coming = Coming(now_ns);
   const std::vector<std::string_view> names = NamesOf(ask.vgpus);
   for (const std::string_view name : names) {
     // Whether it is not there or another's is nobody's business.
@@ -223,8 +231,8 @@ Status Broker::Judge(const AskMessage& ask, std::vector<uint32_t>* rows, std::ve
       return Status(StatusCode::kPermissionDenied, fmt::format("no vGPU '{}' for you here: ask whoever runs the server for one{}",
                                                                Printable(name), options_.has_default ? ", or name none" : ""));
     }
-    if (ask.begins || ask.will_begin) RETURN_IF_ERROR(CheckPlaceIn(*found));
-    if (ask.begins) RETURN_IF_ERROR(gpus_[found->gpu]->CheckRoomIn(name, IsOfGrant(found->spec) ? ComingIn(name) : 0));
+    if (ask.begins || ask.will_begin) RETURN_IF_ERROR(CheckPlaceIn(*found, coming));
+    if (ask.begins) RETURN_IF_ERROR(gpus_[found->gpu]->CheckRoomIn(name, coming));
     rows->push_back(found->gpu);
     memory_limits->push_back(gpus_[found->gpu]->MemoryLimitOf(name));
   }

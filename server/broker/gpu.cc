@@ -68,11 +68,11 @@ uint32_t Gpu::SessionsOf(std::string_view name) const {
   return sessions;
 }
 
-Result<VgpuChange> Gpu::Plan(std::span<const FileVgpu> wanted) const {
+Result<VgpuChange> Gpu::Plan(std::span<const FileVgpu> wanted, const Coming& coming) const {
   std::vector<PresentVgpu> present;
   for (const VgpuId vgpu : time().vgpus()) present.push_back({time().state(vgpu).spec, time().state(vgpu).sessions});
   AdmissionRules rules = rules_;
-  if (rules.memory_bytes != 0) rules.memory_bytes = std::max<uint64_t>(Minus(rules.memory_bytes, HeldBesideLimits()), 1);
+  if (rules.memory_bytes != 0) rules.memory_bytes = std::max<uint64_t>(Minus(rules.memory_bytes, HeldBesideLimits(coming)), 1);
   return PlanChange(present, wanted, rules);
 }
 
@@ -151,24 +151,29 @@ uint64_t Gpu::ContextsOfLimit(VgpuId vgpu) const {
   return ContextsBytes(vgpus_[vgpu].pages().size(), spec.processes, rules_.context_bytes);
 }
 
-uint64_t Gpu::HeldBesideLimits() const {
+size_t Gpu::SessionsOf(VgpuId vgpu, const Coming& coming) const {
+  const auto found = coming.find(NameOf(vgpu));
+  return vgpus_[vgpu].members.size() + (found == coming.end() ? 0 : found->second);
+}
+
+uint64_t Gpu::HeldBesideLimits(const Coming& coming) const {
   uint64_t held = 0;
   for (const VgpuId vgpu : time().vgpus()) {
     const VgpuSpec& spec = time().state(vgpu).spec;
-    const size_t sessions = vgpus_[vgpu].members.size();
+    const size_t sessions = SessionsOf(vgpu, coming);
     if (spec.memory_bytes == 0) held += MemoryHeldBy(vgpu).bytes + sessions * rules_.context_bytes;
     if (spec.memory_bytes != 0 && IsOfGrant(spec)) held += ContextsBytes(sessions, spec.processes, rules_.context_bytes);
   }
   return held;
 }
 
-Status Gpu::CheckRoomIn(std::string_view name, size_t coming) const {
+Status Gpu::CheckRoomIn(std::string_view name, const Coming& coming) const {
   const std::optional<VgpuId> vgpu = FindVgpu(name);
   if (!vgpu || rules_.context_bytes == 0) return Status::Ok();
   const VgpuSpec& spec = time().state(*vgpu).spec;
-  const size_t sessions = vgpus_[*vgpu].pages().size() + coming;
-  if (spec.memory_bytes == 0 || sessions < spec.processes) return Status::Ok();
-  return IsOfGrant(spec) ? CheckRoomBesideGrants(*vgpu, sessions) : CheckRoomInLimit(*vgpu);
+  if (spec.memory_bytes == 0) return Status::Ok();
+  if (IsOfGrant(spec)) return CheckRoomBesideGrants(*vgpu, coming);
+  return vgpus_[*vgpu].pages().size() < spec.processes ? Status::Ok() : CheckRoomInLimit(*vgpu);
 }
 
 Status Gpu::CheckRoomInLimit(VgpuId vgpu) const {
@@ -182,15 +187,13 @@ Status Gpu::CheckRoomInLimit(VgpuId vgpu) const {
                   spec.name, BytesText(held), BytesText(spec.memory_bytes), BytesText(rules_.context_bytes)));
 }
 
-Status Gpu::CheckRoomBesideGrants(VgpuId vgpu, size_t sessions) const {
+Status Gpu::CheckRoomBesideGrants(VgpuId vgpu, const Coming& coming) const {
   const VgpuSpec& spec = time().state(vgpu).spec;
-  if (rules_.memory_bytes == 0) return Status::Ok();
-  uint64_t left = Minus(rules_.memory_bytes, HeldBesideLimits());
+  const size_t sessions = SessionsOf(vgpu, coming);
+  if (rules_.memory_bytes == 0 || sessions < spec.processes) return Status::Ok();
+  uint64_t left = Minus(rules_.memory_bytes, HeldBesideLimits(coming));
   for (const VgpuId each : time().vgpus()) left = Minus(left, MemoryTakenBy(time().state(each).spec, rules_));
-  // With those that come and are not there yet.
-  const uint64_t wanted = Minus(ContextsBytes(sessions + 1, spec.processes, rules_.context_bytes),
-                                ContextsBytes(vgpus_[vgpu].members.size(), spec.processes, rules_.context_bytes));
-  if (wanted <= left) return Status::Ok();
+  if (rules_.context_bytes <= left) return Status::Ok();
   return Status(
       StatusCode::kResourceExhausted,
       fmt::format("the job's {} process{} use the GPU, it asked for {}, and beside all grants {} are left for one more's "

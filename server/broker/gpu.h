@@ -12,8 +12,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -66,8 +68,10 @@ class Gpu {
 
   // vGPUs. Add() is for `default`; errors as of AdmitVgpu().
   Status Add(const VgpuSpec& spec, int64_t now_ns);
+  // Sessions that were admitted and are not there yet, by the name of their vGPU.
+  using Coming = std::map<std::string, size_t, std::less<>>;
   // What would change to have these; errors as of PlanChange(), and nothing has changed yet.
-  Result<VgpuChange> Plan(std::span<const FileVgpu> wanted) const;
+  Result<VgpuChange> Plan(std::span<const FileVgpu> wanted, const Coming& coming = {}) const;
   // A plan, while nothing else has changed.
   void Apply(const VgpuChange& change, int64_t now_ns);
   // The vGPU of this name, if it takes sessions.
@@ -83,10 +87,10 @@ class Gpu {
 
   // Memory. The limit of the vGPU of this name; 0: none.
   uint64_t MemoryLimitOf(std::string_view name) const;
-  // Whether there is memory for one more session's context in the vGPU of this name, in which `coming` more were admitted that
-  // are not there yet. VgpuSpec::processes have theirs; a further one's is of the vGPU's limit, and a grant's beside all that was
-  // promised. kResourceExhausted: a sentence with how much there is.
-  Status CheckRoomIn(std::string_view name, size_t coming) const;
+  // Whether there is memory for one more session's context in the vGPU of this name. VgpuSpec::processes have theirs; a further
+  // one's is of the vGPU's limit, and a grant's beside all that was promised, also to those that come. kResourceExhausted: a
+  // sentence with how much there is.
+  Status CheckRoomIn(std::string_view name, const Coming& coming) const;
   // A member has its part of its vGPU's memory from now on.
   void JoinMemoryOf(Member& member);
   // Sees whether it asks for more, which Turn() answers.
@@ -171,11 +175,12 @@ class Gpu {
   void AnswerMemoryQuestions();
   // What contexts of further sessions take of a vGPU's limit.
   uint64_t ContextsOfLimit(VgpuId vgpu) const;
+  // There, or coming.
+  size_t SessionsOf(VgpuId vgpu, const Coming& coming) const;
   // What sessions hold that is of no limit: of vGPUs without one all, of grants the contexts of further sessions.
-  uint64_t HeldBesideLimits() const;
+  uint64_t HeldBesideLimits(const Coming& coming) const;
   Status CheckRoomInLimit(VgpuId vgpu) const;
-  // With `sessions`, there or coming.
-  Status CheckRoomBesideGrants(VgpuId vgpu, size_t sessions) const;
+  Status CheckRoomBesideGrants(VgpuId vgpu, const Coming& coming) const;
   int64_t LookGapNs(int64_t now_ns) const;
 
   const uint32_t row_;

@@ -243,6 +243,30 @@ TEST(Broker, ProcessesOfAGrantThatComeAtOnceHaveNoMoreRoom) {
   EXPECT_FALSE(server.answer().has_value());
 }
 
+// What is promised to one that comes is nobody else's.
+TEST(Broker, ProcessesOfSeveralGrantsThatComeAtOnceHaveNoMoreRoom) {
+  constexpr uint64_t kGib = uint64_t{1} << 30;
+  VirtualServer server({}, 1, kGib);
+  const std::string two = "[[vgpu]]\nname='grant-1'\nmemory='2GiB'\n[[vgpu]]\nname='grant-2'\nmemory='4GiB'\n";
+  ASSERT_EQ(server.TakeFile(two).code, StatusCode::kOk);  // 3 and 5 of 10
+  server.Begin("grant-1"), server.Begin("grant-2");
+  const auto ask = [&](uint64_t id, const char* grant) {
+    server.BeginToAsk({id, grant, "uid:5"});
+    return server.answer().has_value();
+  };
+  EXPECT_TRUE(ask(1, "grant-1") && ask(2, "grant-1"));
+  EXPECT_EQ(server.answer()->code, StatusCode::kOk);
+  EXPECT_FALSE(ask(3, "grant-2"));
+  EXPECT_EQ(server.TakeFile(two + "[[vgpu]]\nname='grant-3'\nmemory='512MiB'\n").code, StatusCode::kResourceExhausted);
+  // They do not come: the room is the other's, which waits.
+  server.RunFor(Broker::kPlaceKeptNs + 200 * kMs);
+  ASSERT_TRUE(server.answer().has_value());
+  EXPECT_EQ(server.answer()->code, StatusCode::kOk);
+  server.Begin("grant-2");
+  EXPECT_TRUE(ask(4, "grant-1"));
+  EXPECT_FALSE(ask(5, "grant-2"));
+}
+
 TEST(Broker, AVgpuHasNoMoreSessionsThanItMayHave) {
   VirtualServer server({}, 1);
   const auto file = [&](const char* most) {
