@@ -87,6 +87,24 @@ TEST(DescribeText, AGpuHasItsGrantsAlone) {
   EXPECT_EQ(GpuAsJson({}, grants, "x").status().message(), "there is no GPU 'x' in the pool: it has none");
 }
 
+TEST(DescribeText, AGpusPlaceInItsHostIsToldAsFarAsItIsKnown) {
+  control::v1::ServerList servers = OneServer("gpu7");
+  control::v1::PoolGpuState& gpu = *servers.mutable_servers(0)->mutable_gpus(1);
+  const auto place = [&] {
+    const std::string text = GpuText(GpuAsJson(servers, {}, "gpu7/1").value());
+    const size_t from = text.find("\nplace ") + 1;
+    return text.substr(from, text.find('\n', from) - from);
+  };
+  EXPECT_EQ(place(), "place       -");
+  gpu.set_pci_group(0);
+  EXPECT_EQ(place(), "place       PCIe switches of GPU 0");
+  gpu.set_numa(1);
+  gpu.set_pci("0000:02:00.0");
+  EXPECT_EQ(place(), "place       PCIe 0000:02:00.0, NUMA node 1, PCIe switches of GPU 0");
+  const std::string server = ServerText(ServerAsJson(servers, {}, "gpu7").value());
+  EXPECT_NE(server.find("GPU-2, PCIe 0000:02:00.0, NUMA node 1, PCIe switches of GPU 0\n"), std::string::npos) << server;
+}
+
 TEST(DescribeText, WhatAPlacerSaysIsMadePrintable) {
   control::v1::GrantList grants;
   *grants.add_grants() = OneGrant(kHostile, "GPU-1");

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <random>
 #include <thread>
 
 #include "netaware/node/daemon_line.h"
@@ -13,6 +15,7 @@
 #include "netaware/node/patience.h"
 #include "netaware/node/server_devices.h"
 #include "protocol/base/clock.h"
+#include "protocol/base/printable.h"
 #include "protocol/channel/unix_socket.h"
 
 namespace tessera {
@@ -64,6 +67,80 @@ TEST(ServerDevices, SayWhereTheyAreAsFarAsTheServerDoes) {
   EXPECT_EQ(device(1).pci_group, 1u);
   EXPECT_EQ(device(2).pci_group, 0u);
   EXPECT_FALSE(device(3).pci_group.has_value());
+}
+
+// Of each device its readings: how far it is from the others, as NVML says it.
+std::vector<std::vector<ServerReport::Value>> LinksOf(const std::vector<std::vector<uint64_t>>& levels) {
+  std::vector<std::vector<ServerReport::Value>> links;
+  for (const std::vector<uint64_t>& row : levels) {
+    std::vector<ServerReport::Value>& values = links.emplace_back();
+    for (uint32_t other = 0; other < row.size(); ++other) values.push_back({Reading::kCommonAncestor + other, row[other]});
+  }
+  return links;
+}
+
+DeviceSnapshot SomeDevices(uint8_t count) {
+  DeviceSnapshot snapshot;
+  for (uint8_t i = 0; i < count; ++i) {
+    snapshot.devices.emplace_back().uuid[15] = i;
+    snapshot.devices.back().pci_bus_id = "0000:0" + std::to_string(i) + ":00.0";
+  }
+  return snapshot;
+}
+
+std::vector<std::optional<uint32_t>> PciGroupsOf(const DeviceSnapshot& snapshot,
+                                                 const std::vector<std::vector<ServerReport::Value>>& links) {
+  const std::map<std::string, ServerDevice> devices = DevicesOf(snapshot, links);
+  std::vector<std::optional<uint32_t>> groups;
+  for (const DeviceSnapshot::Device& device : snapshot.devices) groups.push_back(devices.at(device.UuidText()).pci_group);
+  return groups;
+}
+
+// Two under one switch, two under two switches one above the other, one at a root port of its own; in order, and mixed.
+TEST(ServerDevices, AreInAGroupWithThoseBehindTheSameSwitches) {
+  constexpr uint64_t kOwn = 0, kOneSwitch = 10, kSwitches = 20, kBridge = 30, kNode = 40, kHost = 50;
+  using Groups = std::vector<std::optional<uint32_t>>;
+  EXPECT_EQ(PciGroupsOf(SomeDevices(5), LinksOf({{kOwn, kOneSwitch, kBridge, kBridge, kNode},
+                                                 {kOneSwitch, kOwn, kBridge, kBridge, kNode},
+                                                 {kBridge, kBridge, kOwn, kSwitches, kHost},
+                                                 {kBridge, kBridge, kSwitches, kOwn, kHost},
+                                                 {kNode, kNode, kHost, kHost, kOwn}})),
+            (Groups{0, 0, 2, 2, 4}));
+  EXPECT_EQ(PciGroupsOf(SomeDevices(5), LinksOf({{kOwn, kNode, kHost, kNode, kHost},
+                                                 {kNode, kOwn, kBridge, kOneSwitch, kBridge},
+                                                 {kHost, kBridge, kOwn, kBridge, kSwitches},
+                                                 {kNode, kOneSwitch, kBridge, kOwn, kBridge},
+                                                 {kHost, kBridge, kSwitches, kBridge, kOwn}})),
+            (Groups{0, 1, 2, 1, 2}));
+  // Of one whose readings are not there nothing is known, and the others are where they were.
+  EXPECT_EQ(PciGroupsOf(SomeDevices(3), LinksOf({{kOwn, kOneSwitch}, {kOneSwitch, kOwn}})), (Groups{0, 0, std::nullopt}));
+}
+
+TEST(ServerDevices, WhateverAServerSaysIsAPlaceOrNone) {
+  std::mt19937 random(5);
+  const auto below = [&](uint32_t bound) { return static_cast<uint32_t>(random() % bound); };
+  for (int round = 0; round < 2'000; ++round) {
+    DeviceSnapshot snapshot = SomeDevices(static_cast<uint8_t>(1 + below(8)));
+    for (DeviceSnapshot::Device& device : snapshot.devices) {
+      device.pci_bus_id.resize(below(13));
+      for (uint32_t i = below(3) == 0 ? below(60) : 0; i > 0; --i) device.pci_bus_id += static_cast<char>(random());
+    }
+    std::vector<std::vector<ServerReport::Value>> links(below(10));
+    for (std::vector<ServerReport::Value>& values : links) {
+      for (uint32_t i = below(12); i > 0; --i) {
+        const uint64_t level = below(2) == 0 ? 10 * below(6) : (uint64_t{random()} << 32 | random());
+        values.push_back({Reading::kCommonAncestor + below(70), level});
+      }
+    }
+    const std::map<std::string, ServerDevice> devices = DevicesOf(snapshot, links);
+    ASSERT_EQ(devices.size(), snapshot.devices.size());
+    for (uint32_t number = 0; number < snapshot.devices.size(); ++number) {
+      const ServerDevice& device = devices.at(snapshot.devices[number].UuidText());
+      EXPECT_LE(device.pci_group.value_or(0), number);
+      EXPECT_EQ(device.pci, Printable(device.pci));
+      EXPECT_LE(device.pci.size(), 32u);  // more than that the placer refuses
+    }
+  }
 }
 
 TEST(Patience, WaitsLongerEachTimeAndSaysEachReasonOnce) {
