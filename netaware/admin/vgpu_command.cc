@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <string>
 
+#include "netaware/admin/change_call.h"
 #include "netaware/admin/control_client.h"
 #include "netaware/admin/usage_command.h"
 #include "netaware/admin/vgpu_text.h"
@@ -23,7 +24,7 @@ namespace {
 using control::v1::Vgpu;
 using control::v1::VgpuList;
 
-constexpr auto kAnswerWait = std::chrono::seconds(30);
+constexpr auto kAnswerWait = ChangeCall::kAnswerWait;
 constexpr size_t kReadBytesMax = size_t{1} << 20;  // as of the file of tesserad --vgpus
 constexpr size_t kImportBytesMax = 64 * 1024;      // and kPathBytesMax: as vgpu.proto has them
 constexpr size_t kPathBytesMax = 1'024;
@@ -81,35 +82,37 @@ void FillIn(const VgpuOptions& options, control::v1::VgpuSpec* spec) {
 }
 
 template <typename Request>
-Request About(const VgpuOptions& options) {
+Request About(const VgpuOptions& options, const std::string& request_id) {
   Request request;
   request.set_name(options.name);
-  if (options.request_id) request.set_request_id(*options.request_id);
+  request.set_request_id(request_id);
   return request;
 }
 
-grpc::Status Call(const VgpuOptions& options, control::v1::VgpuService::Stub& stub, Vgpu* vgpu) {
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + kAnswerWait);
+grpc::Status Change(const VgpuOptions& options, control::v1::VgpuService::Stub& stub, grpc::ClientContext* context,
+                    const std::string& request_id, Vgpu* vgpu) {
   if (options.action == "create") {
-    auto request = About<control::v1::CreateRequest>(options);
+    auto request = About<control::v1::CreateRequest>(options, request_id);
     if (options.gpu) request.set_gpu(*options.gpu);
     FillIn(options, request.mutable_spec());
-    return stub.Create(&context, request, vgpu);
+    return stub.Create(context, request, vgpu);
   }
   if (options.action == "resize") {
-    auto request = About<control::v1::UpdateRequest>(options);
+    auto request = About<control::v1::UpdateRequest>(options, request_id);
     request.set_revision(options.revision.value_or(0));
     FillIn(options, request.mutable_spec());
-    return stub.Update(&context, request, vgpu);
+    return stub.Update(context, request, vgpu);
   }
-  if (options.action == "delete") {
-    auto request = About<control::v1::DeleteRequest>(options);
-    request.set_revision(options.revision.value_or(0));
-    request.set_force(options.force);
-    request.set_grace_s(options.grace_s.value_or(0));
-    return stub.Delete(&context, request, vgpu);
-  }
+  auto request = About<control::v1::DeleteRequest>(options, request_id);
+  request.set_revision(options.revision.value_or(0));
+  request.set_force(options.force);
+  request.set_grace_s(options.grace_s.value_or(0));
+  return stub.Delete(context, request, vgpu);
+}
+
+grpc::Status Show(const VgpuOptions& options, control::v1::VgpuService::Stub& stub, Vgpu* vgpu) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kAnswerWait);
   control::v1::GetRequest request;
   request.set_name(options.name);
   return stub.Get(&context, request, vgpu);
@@ -121,7 +124,7 @@ void SayOfSms(bool is_there) {
   std::fprintf(stderr, "tessera: %s is kept, and takes effect with tiles, which do not exist yet\n", kSmPartition);
 }
 
-int Import(const VgpuOptions& options, const ControlConnection& connection) {
+int Import(const std::string& url, const VgpuOptions& options, ControlConnection& connection) {
   const Result<std::string> text = ReadSmallFile(options.name, kReadBytesMax);
   if (!text.ok()) return Say(kExitVgpu, Printable(text.status().message(), kSentenceBytesMax));
   const size_t size = text.value().size();
@@ -129,14 +132,16 @@ int Import(const VgpuOptions& options, const ControlConnection& connection) {
     return Say(kExitVgpu, fmt::format("{} has {} bytes, {} more than are imported at once: do it in parts",
                                       Printable(options.name, kPathBytesMax), size, size - kImportBytesMax));
   }
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + kAnswerWait);
   control::v1::ImportRequest request;
-  if (options.request_id) request.set_request_id(*options.request_id);
   request.set_text(text.value());
   request.set_path(Printable(options.name, kPathBytesMax));
   VgpuList list;
-  const grpc::Status status = connection.stub->Import(&context, request, &list);
+  using Stub = control::v1::VgpuService::Stub;
+  const grpc::Status status =
+      ChangeCall(url, options).Do(connection, [&](Stub& stub, grpc::ClientContext* context, const std::string& request_id) {
+        request.set_request_id(request_id);
+        return stub.Import(context, request, &list);
+      });
   if (!status.ok()) return SayRefusal(connection, status);
   SayOfSms(std::ranges::any_of(list.vgpus(), [](const Vgpu& vgpu) { return vgpu.spec().annotations().contains(kSmPartition); }));
   std::fputs((options.output == "json" ? Text(AsJson(list), 2) : Describe(list)).c_str(), stdout);
@@ -191,13 +196,18 @@ int VgpuCommand(const VgpuOptions& options) {
   if (!url.ok()) return Say(kExitUnknownScheme, url.status().message());
   Result<ControlConnection> connected = ConnectControl(url.value(), options);
   if (!connected.ok()) return SayConnection(connected.status());
-  const ControlConnection& connection = connected.value();
-  if (options.action == "import") return Import(options, connection);
+  ControlConnection& connection = connected.value();
+  if (options.action == "import") return Import(url.value(), options, connection);
   if (options.action == "list") return List(options, connection);
   if (options.action == "watch") return Watch(options, connection);
   if (options.action == "usage") return Usage(options, connection);
   Vgpu vgpu;
-  const grpc::Status status = Call(options, *connection.stub, &vgpu);
+  using Stub = control::v1::VgpuService::Stub;
+  const auto change = [&](Stub& stub, grpc::ClientContext* context, const std::string& request_id) {
+    return Change(options, stub, context, request_id, &vgpu);
+  };
+  const grpc::Status status =
+      changes ? ChangeCall(url.value(), options).Do(connection, change) : Show(options, *connection.stub, &vgpu);
   if (!status.ok()) return SayRefusal(connection, status);
   SayOfSms(options.annotations.contains(kSmPartition));
   if (options.output == "json") {

@@ -2,9 +2,7 @@
 
 #include <fmt/core.h>
 #include <poll.h>
-#include <sys/random.h>
 
-#include <array>
 #include <chrono>
 #include <cstdio>
 #include <thread>
@@ -17,6 +15,7 @@
 #include "protocol/base/background.h"
 #include "protocol/base/bytes_text.h"
 #include "protocol/base/printable.h"
+#include "protocol/rpc/request_id.h"
 
 namespace tessera {
 namespace {
@@ -25,15 +24,6 @@ using control::v1::GrantPart;
 using control::v1::GrantState;
 
 constexpr RpcPeer kPlacer = {.what = "placer", .program = "tessera-placer"};
-
-std::string NewRequestId() {
-  std::array<unsigned char, 16> bytes{};
-  // Never waits once the machine has started.
-  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) std::perror("tessera: getrandom");
-  std::string text;
-  for (const unsigned char byte : bytes) text += fmt::format("{:02x}", byte);
-  return text;
-}
 
 control::v1::PlaceRequest NewRequest(const JobOptions& job) {
   auto request = RequestOf<control::v1::PlaceRequest>(job);

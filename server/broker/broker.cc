@@ -47,6 +47,10 @@ Status Broker::Take(SocketMessage message, int64_t now_ns) {
       TakeKept(kept.value(), now_ns);
       return Status::Ok();
     }
+    case BrokerWord::kTold: {
+      const Result<ToldMessage> told = ToldMessage::Decode(message.bytes);
+      return told.ok() ? TakeTold(told.value(), message.fds) : told.status();
+    }
     case BrokerWord::kAsk: {
       const Result<AskMessage> ask = AskMessage::Decode(message.bytes);
       if (!ask.ok()) return ask.status();

@@ -98,10 +98,16 @@ class Broker {
   // Puts a book in force, which was made from book() and differs from it in `changed`, and in those that are not there any more.
   // It is in force as a whole, or not at all: errors as of PlanChange().
   void DropAside(const std::string& name);
-  // The daemon is given what the API made, for the broker's successor: `text` is book().TextOfApi(gpus()), of
-  // KeptMessage::kTextBytesMax at most.
+  // The daemon is given what the API made, for the broker's successor: `text` is TextOfApi(), of KeptMessage::kTextBytesMax at
+  // most.
   void SayKept(std::string text);
-  void SayKept() { SayKept(book_.TextOfApi(uuids_)); }
+  std::string TextOfApi() const { return book_.TextOfApi(uuids_); }
+  // Changes with request ids that were answered, by this broker and those before it.
+  const AnsweredRequests& answered() const { return answered_; }
+  // One more, which the daemon is given as well.
+  void SayAnswered(AnsweredMessage answered);
+  // It has been told which vGPUs there are, and what was answered. Before, nothing is to be changed.
+  bool is_told() const { return is_told_; }
   Status Adopt(VgpuBook next, std::span<const FileVgpu> changed, int64_t now_ns);
 
   // The GPU of this row, with what its sessions have done until now counted.
@@ -129,6 +135,7 @@ class Broker {
   Status MakeGpu(uint32_t row, int64_t now_ns);
   Status TakeFile(const VgpuFileMessage& message, const UniqueFd& file, int64_t now_ns);
   void TakeKept(const KeptMessage& kept, int64_t now_ns);
+  Status TakeTold(const ToldMessage& told, std::span<const UniqueFd> fds);
   Status TakeOneKept(const std::string& text, int64_t now_ns);
   Status ApplyFile(const VgpuFileMessage& message, const UniqueFd& file, int64_t now_ns);
   void TakeFound(const FoundMessage& found);
@@ -169,6 +176,8 @@ class Broker {
   std::vector<std::unique_ptr<TraceFile>> traces_;
   std::vector<std::unique_ptr<Gpu>> gpus_;  // by row
   VgpuBook book_;                           // vGPUs that are in force
+  AnsweredRequests answered_;
+  bool is_told_ = false;
   std::map<uint64_t, Session> sessions_;
   struct Waiting {
     AskMessage ask;

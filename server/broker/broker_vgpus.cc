@@ -34,14 +34,15 @@ std::string NameIn(std::string_view text) {
 }
 
 // The first `size` bytes of a file that may be shorter by now.
-Result<std::string> ReadText(int file, size_t size) {
+Result<std::string> ReadText(int file, size_t size, const char* what) {
   std::string text(size, '\0');
   size_t have = 0;
   while (have < size) {
     const ssize_t got = pread(file, text.data() + have, size - have, static_cast<off_t>(have));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return Status::FromErrno("cannot read the file of vGPUs", errno);
-    if (got == 0) return Status(StatusCode::kProtocolViolation, "the text of the file of vGPUs is shorter than the daemon says");
+    if (got < 0) return Status::FromErrno(fmt::format("cannot read the {}", what), errno);
+    if (got == 0)
+      return Status(StatusCode::kProtocolViolation, fmt::format("the text of the {} is shorter than the daemon says", what));
     have += static_cast<size_t>(got);
   }
   return text;
@@ -61,7 +62,7 @@ Status Broker::TakeFile(const VgpuFileMessage& message, const UniqueFd& file, in
 }
 
 Status Broker::ApplyFile(const VgpuFileMessage& message, const UniqueFd& file, int64_t now_ns) {
-  const Result<std::string> text = ReadText(file.get(), message.size_bytes);
+  const Result<std::string> text = ReadText(file.get(), message.size_bytes, "file of vGPUs");
   if (!text.ok()) return text.status();
   Result<VgpuFile> wanted = ReadVgpuFile(text.value(), {uuids_, options_.default_request});
   if (!wanted.ok()) return wanted.status();
@@ -76,6 +77,23 @@ Status Broker::ApplyFile(const VgpuFileMessage& message, const UniqueFd& file, i
 // The API.
 
 void Broker::SayKept(std::string text) { Say(KeptMessage{book_.revision(), std::move(text)}); }
+
+void Broker::SayAnswered(AnsweredMessage answered) {
+  Say(answered);
+  answered_.Add(std::move(answered.request));
+}
+
+Status Broker::TakeTold(const ToldMessage& told, std::span<const UniqueFd> fds) {
+  is_told_ = true;
+  if (told.answered_bytes == 0) return Status::Ok();
+  if (fds.size() != 1) return Status(StatusCode::kProtocolViolation, "the daemon sent answered requests without their text");
+  const Result<std::string> text = ReadText(fds[0].get(), told.answered_bytes, "answered requests");
+  if (!text.ok()) return text.status();
+  Result<AnsweredRequests> answered = AnsweredRequests::Decode(std::as_bytes(std::span(text.value())));
+  if (!answered.ok()) return answered.status();
+  answered_ = std::move(answered).value();
+  return Status::Ok();
+}
 
 // One by one: what cannot be any more does not keep the others from it.
 void Broker::TakeKept(const KeptMessage& kept, int64_t now_ns) {

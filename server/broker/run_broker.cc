@@ -29,9 +29,6 @@ class Line {
     if (unsent_.empty() && SendMessage(fd(), message, {}, 0).code() != StatusCode::kTimedOut) return;
     // That it lived then, or how things were, is of no use later. That the daemon has gone is seen when its end is read.
     if (passing) return;
-    // It holds all that the ones before do: changes without end are no reason to end while the daemon waits for a disk.
-    if (word == BrokerWord::kKept)
-      std::erase_if(unsent_, [](const auto& each) { return BrokerWordOf(each) == BrokerWord::kKept; });
     unsent_.emplace_back(message.begin(), message.end());
   }
   Status SendRest() {
@@ -39,6 +36,8 @@ class Line {
     if (unsent_.size() <= kUnsentMax) return Status::Ok();
     return Status(StatusCode::kUnavailable, "the daemon does not read what it asked for");
   }
+  // The daemon has all that was said to it, or its socket has.
+  bool is_clear() const { return unsent_.empty(); }
   // Waits for none but the first. kUnavailable when the daemon has hung up.
   Status Receive(Broker& broker, int messages_max = kMessagesAtOnce, uint64_t deadline_ns = 0) {
     for (int i = 0; i < messages_max; ++i) {
@@ -81,16 +80,37 @@ std::span<const Poller::Event> WaitFor(Poller& poller, AwakeTime& awake, int64_t
   return events;
 }
 
-// The broker's side of the control API.
+// The broker's side of the control API. A change is answered once the daemon has it, so that it is there also where the broker
+// ends at once; until then, and until the broker is told what there is, no other call is taken. Calls wait in their queue.
 class Api {
  public:
-  Api(Broker& broker, CallQueue* calls) : api_(broker, broker.administrators()), broker_(broker), calls_(calls) {}
+  Api(Broker& broker, CallQueue* calls, Poller& poller, Line& line)
+      : api_(broker, broker.administrators()), broker_(broker), calls_(calls), poller_(poller), line_(line) {}
 
-  void DoOne() {
+  // When it is to be called again, at the latest.
+  int64_t Turn(int64_t now_ns) {
+    if (calls_ == nullptr) return INT64_MAX;
+    if (answer_ && line_.is_clear()) {
+      calls_->Answer(answer_->first, std::move(answer_->second));
+      answer_.reset();
+    }
+    const bool listens = broker_.is_told() && !answer_;
+    if (listens != listens_ && listens) {
+      listens_ = poller_.Add(calls_->call_fd(), Poller::Source::kCalls).ok();
+    } else if (listens != listens_) {
+      poller_.Remove(calls_->call_fd());
+      listens_ = false;
+    }
+    if (!listens_) AnswerKeys();
+    return listens_ ? INT64_MAX : now_ns + kAgainNs;
+  }
+  void Happened() {
+    AnswerKeys();
     std::optional<std::pair<uint64_t, VgpuCall>> call = calls_->TakeOne();
     if (!call) return;
-    calls_->Answer(call->first, api_.Do(call->second, Now()));
+    answer_.emplace(call->first, api_.Do(call->second, Now()));
     again_ns_ = 0;  // whoever watches is told at once
+    if (line_.is_clear()) Turn(Now());
   }
   void PublishChanges(int64_t now_ns) {
     if (calls_ == nullptr || now_ns < again_ns_) return;
@@ -104,9 +124,23 @@ class Api {
   }
 
  private:
+  static constexpr int64_t kAgainNs = 1'000'000;
+
+  void AnswerKeys() {
+    const std::optional<ControlKeysAnswer> answer = calls_->TakeKeysAnswer();
+    if (!answer) return;
+    Encoder encoder(kBrokerMessageBytesMax);
+    answer->Encode(encoder);
+    line_.Send(encoder.bytes());
+  }
+
   VgpuApi api_;
   Broker& broker_;
   CallQueue* const calls_;
+  Poller& poller_;
+  Line& line_;
+  std::optional<std::pair<uint64_t, VgpuAnswer>> answer_;  // that the daemon does not have yet
+  bool listens_ = false;
   uint64_t published_ = 0;  // 1 + changes() then; 0: nobody has been told yet
   int64_t again_ns_ = 0;
 };
@@ -154,12 +188,11 @@ Status RunBroker(UniqueFd line_socket, const BrokerOptions& options, CallQueue* 
   Line line(std::move(line_socket), calls);
   RETURN_IF_ERROR(poller->Add(line.fd(), Poller::Source::kLine));
   RETURN_IF_ERROR(poller->Add(signals->get(), Poller::Source::kSignals));
-  if (calls != nullptr) RETURN_IF_ERROR(poller->Add(calls->call_fd(), Poller::Source::kCalls));
   Broker broker(options, *poller, [&](std::span<const std::byte> message) { line.Send(message); });
   const Status first = line.Receive(broker, 1, MonotonicNs() + kFirstMessageNs);
   if (first.code() == StatusCode::kUnavailable) return Status::Ok();
   RETURN_IF_ERROR(first);
-  Api api(broker, calls);
+  Api api(broker, calls, *poller, line);
   Counting counting(broker, board);
   AwakeTime awake(CoreCount());
   prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);  // 1 us: the default of 50 us is as long as a hand-over may take
@@ -167,7 +200,7 @@ Status RunBroker(UniqueFd line_socket, const BrokerOptions& options, CallQueue* 
   for (;;) {
     RETURN_IF_ERROR(line.SendRest());
     const int64_t now_ns = Now();
-    const int64_t again_ns = broker.Turn(now_ns);
+    const int64_t again_ns = std::min(broker.Turn(now_ns), api.Turn(now_ns));
     api.PublishChanges(now_ns);
     counting.Publish(now_ns);
     awake.Expect(broker.HandOverNs(), now_ns);
@@ -182,14 +215,7 @@ Status RunBroker(UniqueFd line_socket, const BrokerOptions& options, CallQueue* 
         }
         case Poller::Source::kRing: broker.Ring(event.session, Now()); break;
         case Poller::Source::kProcess: broker.WorkerEnded(event.session, Now()); break;
-        case Poller::Source::kCalls:
-          if (const std::optional<ControlKeysAnswer> answer = calls->TakeKeysAnswer()) {
-            Encoder encoder(kBrokerMessageBytesMax);
-            answer->Encode(encoder);
-            line.Send(encoder.bytes());
-          }
-          api.DoOne();
-          break;
+        case Poller::Source::kCalls: api.Happened(); break;
         case Poller::Source::kTimer: break;
       }
     }

@@ -10,6 +10,7 @@
 #include "protocol/base/printable.h"
 #include "protocol/wire/holder.h"
 #include "server/broker/gpu_name.h"
+#include "server/broker/kept_answer.h"
 
 namespace tessera {
 namespace {
@@ -52,10 +53,10 @@ Result<AnnotatedFields> SaidOf(const std::string& name, const VgpuFields& fields
   return Status(said.status().code(), fmt::format("vGPU '{}': {}", Printable(name), said.status().message()));
 }
 
-// About, for what is kept.
-size_t BytesOf(const VgpuCall& call, const VgpuAnswer& answer) {
-  return call.name.size() + call.path.size() + call.text.size() + answer.sentence.size() +
-         (1 + answer.vgpus.size()) * (sizeof(ShownVgpu) + sizeof(VgpuCall));
+// Which change it is, for sentences.
+std::string AboutOf(const VgpuCall& call) {
+  return call.kind == VgpuCall::Kind::kImport ? Printable(call.path, VgpuCall::kPathBytesMax)
+                                              : fmt::format("vGPU '{}'", Printable(call.name));
 }
 
 // Lays the fields over a vGPU; `said`: SaidOf() them. Names and shares are AdmitVgpu()'s to check.
@@ -178,36 +179,34 @@ VgpuAnswer VgpuApi::Change(const VgpuCall& call, int64_t now_ns) {
                   fmt::format("request_id: {} bytes are {} more than {}", call.request_id.size(),
                               call.request_id.size() - VgpuCall::kRequestIdBytesMax, VgpuCall::kRequestIdBytesMax));
   }
-  const auto act = [&] {
-    switch (call.kind) {
-      case VgpuCall::Kind::kCreate: return Create(call, now_ns);
-      case VgpuCall::Kind::kUpdate: return Update(call, now_ns);
-      case VgpuCall::Kind::kImport: return Import(call, now_ns);
-      default: return Delete(call, now_ns);
-    }
-  };
-  if (call.request_id.empty()) return act();
-  Requests& requests = requests_[call.holder];
-  if (const auto kept = requests.by_id.find(call.request_id); kept != requests.by_id.end()) {
-    if (kept->second.call == call) return kept->second.answer;
-    const VgpuCall& other = kept->second.call;
-    const std::string about = other.kind == VgpuCall::Kind::kImport ? Printable(other.path, VgpuCall::kPathBytesMax)
-                                                                    : fmt::format("vGPU '{}'", Printable(other.name));
+  if (call.request_id.empty()) {
+    VgpuAnswer answer = Act(call, now_ns);
+    if (to_keep_) broker_.SayKept(*std::exchange(to_keep_, std::nullopt));
+    return answer;
+  }
+  const uint64_t digest = DigestOf(call);
+  const AnsweredRequest* const before = broker_.answered().Find(call.holder, call.request_id);
+  // What another release has kept in another form counts as forgotten.
+  if (std::optional<KeptAnswer> kept = before == nullptr ? std::nullopt : KeptAnswerOf(before->answer)) {
+    if (before->digest == digest) return std::move(kept->answer);
     return Refuse(CallCode::kAborted, fmt::format("request_id '{}' was that of another request, about {}: take a new one",
-                                                  Printable(call.request_id), about));
+                                                  Printable(call.request_id), kept->about));
   }
-  VgpuAnswer answer = act();
-  const size_t bytes = BytesOf(call, answer);
-  while (!requests.ids.empty() && (requests.ids.size() == kRequestsKept || requests.bytes + bytes > kBytesKept)) {
-    const auto oldest = requests.by_id.find(requests.ids.front());
-    requests.bytes -= BytesOf(oldest->second.call, oldest->second.answer);
-    requests.by_id.erase(oldest);
-    requests.ids.pop_front();
+  KeptAnswer kept{AboutOf(call), Act(call, now_ns)};
+  // One change and its answer are kept together, or neither.
+  std::string bytes = BytesOf(kept);
+  if (!bytes.empty()) broker_.SayAnswered({to_keep_.has_value(), {call.holder, call.request_id, digest, std::move(bytes)}});
+  if (to_keep_) broker_.SayKept(*std::exchange(to_keep_, std::nullopt));
+  return std::move(kept.answer);
+}
+
+VgpuAnswer VgpuApi::Act(const VgpuCall& call, int64_t now_ns) {
+  switch (call.kind) {
+    case VgpuCall::Kind::kCreate: return Create(call, now_ns);
+    case VgpuCall::Kind::kUpdate: return Update(call, now_ns);
+    case VgpuCall::Kind::kImport: return Import(call, now_ns);
+    default: return Delete(call, now_ns);
   }
-  requests.bytes += bytes;
-  requests.ids.push_back(call.request_id);
-  requests.by_id[call.request_id] = {call, answer};
-  return answer;
 }
 
 VgpuAnswer VgpuApi::Create(const VgpuCall& call, int64_t now_ns) {
@@ -278,7 +277,7 @@ VgpuAnswer VgpuApi::Put(const FileVgpu& vgpu, int64_t now_ns) {
   }
   const FileVgpu changed[] = {vgpu};
   if (const Status status = broker_.Adopt(std::move(next).value(), changed, now_ns); !status.ok()) return Refuse(status);
-  broker_.SayKept(std::move(kept));
+  to_keep_ = std::move(kept);
   LogInfo("vGPU {} of the API is in force: request {}, limit {}, {} of memory", vgpu.spec.name, vgpu.spec.request,
           vgpu.spec.limit, vgpu.spec.memory_bytes == 0 ? "no limit" : BytesText(vgpu.spec.memory_bytes));
   return {CallCode::kOk, "", {ViewOf(*broker_.book().Find(vgpu.spec.name))}};
@@ -288,7 +287,7 @@ VgpuAnswer VgpuApi::Delete(const VgpuCall& call, int64_t now_ns) {
   if (const auto aside = broker_.book().aside().find(call.name); aside != broker_.book().aside().end()) {
     ShownVgpu view = ViewOf(call.name, aside->second);
     broker_.DropAside(call.name);
-    broker_.SayKept();
+    to_keep_ = broker_.TextOfApi();
     return {CallCode::kOk, "", {std::move(view)}};
   }
   const BookedVgpu* const there = broker_.book().Find(call.name);
@@ -307,8 +306,9 @@ VgpuAnswer VgpuApi::Delete(const VgpuCall& call, int64_t now_ns) {
   if (const Status status = broker_.Adopt(std::move(next).value(), {}, now_ns); !status.ok()) {
     return Refuse(CallCode::kFailedPrecondition, status.message());
   }
-  broker_.SayKept();
+  // Before it is kept that there is none any more: whoever asks once more has a broker that tries again.
   broker_.EndSessionsIn(view.vgpu.gpu, call.name, now_ns + int64_t{call.grace_s} * kSecondNs);
+  to_keep_ = broker_.TextOfApi();
   LogInfo("vGPU {} of the API is deleted; it had {}", call.name, Sessions(view.sessions));
   return {CallCode::kOk, "", {view}};
 }

@@ -42,7 +42,7 @@ VgpuAnswer VgpuApi::Import(const VgpuCall& call, int64_t now_ns) {
     const bool full = status.code() == StatusCode::kResourceExhausted;
     return refuse(full ? CallCode::kResourceExhausted : CallCode::kInvalidArgument, status);
   }
-  broker_.SayKept(std::move(kept));
+  to_keep_ = std::move(kept);
   for (const std::string& note : file->notes) LogWarning("{}: {}", path, note);
   LogInfo("{} vGPUs of {} are in force, made by the API", file->vgpus.size(), path);
   VgpuAnswer answer;

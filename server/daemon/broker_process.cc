@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <iterator>
 #include <span>
 #include <utility>
 
@@ -134,6 +135,20 @@ void BrokerProcess::Found(uint64_t session, uint32_t device, FoundMessage::What 
 
 void BrokerProcess::GiveBack(const KeptMessage& kept) { Send(kept); }
 
+void BrokerProcess::Told(const AnsweredRequests& answered) {
+  ToldMessage told;
+  const UniqueFd memory(answered.bytes() == 0 ? -1 : memfd_create("tessera-answered", MFD_CLOEXEC));
+  if (memory.valid()) {
+    Encoder encoder;
+    answered.Encode(encoder);
+    const std::span<const std::byte> bytes = encoder.bytes();
+    if (write(memory.get(), bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size())) told.answered_bytes = bytes.size();
+  }
+  if (told.answered_bytes > 0) return Send(told, std::array{memory.get()});
+  if (answered.bytes() > 0) LogError("cannot give the broker what was answered before: errno {}", errno);
+  Send(told);
+}
+
 void BrokerProcess::SendFile(const VgpuFileMessage& file, const std::string& text) {
   const UniqueFd memory(memfd_create("tessera-vgpus", MFD_CLOEXEC));
   if (!memory.valid() || write(memory.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
@@ -145,53 +160,66 @@ void BrokerProcess::SendFile(const VgpuFileMessage& file, const std::string& tex
 void BrokerProcess::GiveKeys(const HandedKeys& keys) { Send(keys.message, std::array{keys.texts.get()}); }
 
 BrokerProcess::Said BrokerProcess::Hear() {
-  Said said;
+  Said said = std::exchange(last_, {});
   if (line_.is_open()) line_.Flush();
   while (line_.is_open()) {
     Result<SocketMessage> message = ReceiveMessage(line_.fd(), kBrokerMessageBytesMax, 0);
     if (!message.ok()) {
-      if (message.status().code() != StatusCode::kTimedOut) line_.Close();  // it is ending
+      if (message.status().code() == StatusCode::kTimedOut) break;
+      line_.Close();  // it is ending
+      answered_.clear();
       break;
     }
     heard_ns_ = MonotonicNs();
-    switch (BrokerWordOf(message->bytes)) {
-      case BrokerWord::kReady:
-        ready_ns_ = heard_ns_;
-        // Of one that was started anew; the file may be another one by now.
-        if (Result<ReadyMessage> ready = ReadyMessage::Decode(message->bytes); ready.ok() && !CheckRelease(*ready).ok()) {
-          LogError("{}", CheckRelease(*ready).message());
-          kill(pid_, SIGKILL);
-        }
-        break;
-      case BrokerWord::kAskAnswer:
-        if (Result<AskAnswer> answer = AskAnswer::Decode(message->bytes); answer.ok()) said.answers.push_back(std::move(*answer));
-        break;
-      case BrokerWord::kVgpuFileAnswer:
-        if (Result<VgpuFileAnswer> answer = VgpuFileAnswer::Decode(message->bytes); answer.ok())
-          said.files.push_back(std::move(*answer));
-        break;
-      case BrokerWord::kFigures:
-        if (Result<FiguresMessage> figures = FiguresMessage::Decode(message->bytes); figures.ok())
-          said.figures = std::move(*figures);
-        break;
-      case BrokerWord::kReported:
-        if (Result<ReportedMessage> reported = ReportedMessage::Decode(message->bytes); reported.ok())
-          said.reported = std::move(*reported);
-        break;
-      case BrokerWord::kEnd:
-        if (Result<EndMessage> end = EndMessage::Decode(message->bytes); end.ok()) said.to_end.push_back(*end);
-        break;
-      case BrokerWord::kKept:
-        if (Result<KeptMessage> kept = KeptMessage::Decode(message->bytes); kept.ok()) said.kept = std::move(*kept);
-        break;
-      case BrokerWord::kControlKeysAnswer:
-        if (Result<ControlKeysAnswer> answer = ControlKeysAnswer::Decode(message->bytes); answer.ok())
-          said.keys.push_back(std::move(*answer));
-        break;
-      default: break;
-    }
+    Hear(*message, &said);
   }
   return said;
+}
+
+void BrokerProcess::Hear(const SocketMessage& message, Said* said) {
+  switch (BrokerWordOf(message.bytes)) {
+    case BrokerWord::kReady:
+      ready_ns_ = heard_ns_;
+      // Of one that was started anew; the file may be another one by now.
+      if (Result<ReadyMessage> ready = ReadyMessage::Decode(message.bytes); ready.ok() && !CheckRelease(*ready).ok()) {
+        LogError("{}", CheckRelease(*ready).message());
+        if (pid_ > 0) kill(pid_, SIGKILL);
+      }
+      break;
+    case BrokerWord::kAskAnswer:
+      if (Result<AskAnswer> answer = AskAnswer::Decode(message.bytes); answer.ok()) said->answers.push_back(std::move(*answer));
+      break;
+    case BrokerWord::kVgpuFileAnswer:
+      if (Result<VgpuFileAnswer> answer = VgpuFileAnswer::Decode(message.bytes); answer.ok())
+        said->files.push_back(std::move(*answer));
+      break;
+    case BrokerWord::kFigures:
+      if (Result<FiguresMessage> figures = FiguresMessage::Decode(message.bytes); figures.ok())
+        said->figures = std::move(*figures);
+      break;
+    case BrokerWord::kReported:
+      if (Result<ReportedMessage> reported = ReportedMessage::Decode(message.bytes); reported.ok())
+        said->reported = std::move(*reported);
+      break;
+    case BrokerWord::kEnd:
+      if (Result<EndMessage> end = EndMessage::Decode(message.bytes); end.ok()) said->to_end.push_back(*end);
+      break;
+    case BrokerWord::kKept:
+      if (Result<KeptMessage> kept = KeptMessage::Decode(message.bytes); kept.ok()) {
+        said->kept = std::move(*kept);
+        std::ranges::move(std::exchange(answered_, {}), std::back_inserter(said->answered));
+      }
+      break;
+    case BrokerWord::kAnswered:
+      if (Result<AnsweredMessage> answered = AnsweredMessage::Decode(message.bytes); answered.ok())
+        (answered->with_next_kept ? answered_ : said->answered).push_back(std::move(answered->request));
+      break;
+    case BrokerWord::kControlKeysAnswer:
+      if (Result<ControlKeysAnswer> answer = ControlKeysAnswer::Decode(message.bytes); answer.ok())
+        said->keys.push_back(std::move(*answer));
+      break;
+    default: break;
+  }
 }
 
 bool BrokerProcess::Tend() {
@@ -225,7 +253,9 @@ void BrokerProcess::StartAnew() {
 bool BrokerProcess::Forget(pid_t pid, int wait_status) {
   if (pid != pid_) return false;
   pid_ = -1;
+  last_ = Hear();
   line_.Close();
+  answered_.clear();
   const uint64_t now_ns = MonotonicNs();
   if (std::exchange(is_asked_, false)) {
     LogInfo("the broker is started anew, with options that have changed");

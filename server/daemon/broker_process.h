@@ -43,6 +43,7 @@ class BrokerProcess {
     std::optional<ReportedMessage> reported;  // likewise
     std::vector<EndMessage> to_end;           // sessions
     std::optional<KeptMessage> kept;          // the last one
+    std::vector<AnsweredRequest> answered;    // to be kept with it
     std::vector<ControlKeysAnswer> keys;
   };
 
@@ -74,6 +75,8 @@ class BrokerProcess {
   void Found(uint64_t session, uint32_t device, FoundMessage::What what);
   // What its predecessor gave to keep.
   void GiveBack(const KeptMessage& kept);
+  // What its predecessors answered, and that it has been told all. It changes nothing before.
+  void Told(const AnsweredRequests& answered);
   // `text`: what stands in the file.
   void SendFile(const VgpuFileMessage& file, const std::string& text);
 
@@ -87,7 +90,7 @@ class BrokerProcess {
   uint64_t next_ns() const;
   // Ends it in order, and starts the next one at once: with options that have changed meanwhile.
   void StartAnew();
-  // A child has ended: whether it was the broker.
+  // A child has ended: whether it was the broker. What it said before its end Hear() tells still.
   bool Forget(pid_t pid, int wait_status);
   // Ends it for good.
   void Stop();
@@ -96,6 +99,7 @@ class BrokerProcess {
   // Starts one, and tells it the server's GPUs.
   Status Launch();
   static Status CheckRelease(const ReadyMessage& ready);
+  void Hear(const SocketMessage& message, Said* said);
   // How long it may say nothing.
   uint64_t silence_ns() const { return ready_ns_ != 0 ? kHungNs : options_.ready_timeout_ns(); }
   template <typename Message>
@@ -110,7 +114,9 @@ class BrokerProcess {
   int usage_line_ = -1;
   pid_t pid_ = -1;
   MessageLine line_;
-  uint64_t ready_ns_ = 0;  // since when; 0: it is not
+  std::vector<AnsweredRequest> answered_;  // that count with its next KeptMessage
+  Said last_;                              // of one that has ended
+  uint64_t ready_ns_ = 0;                  // since when; 0: it is not
   uint32_t launches_ = 0;
   uint64_t heard_ns_ = 0;
   uint64_t start_at_ns_ = 0;  // 0: it is not to be started

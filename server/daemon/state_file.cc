@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "programs/state_path.h"
+#include "protocol/base/checksum.h"
 #include "protocol/base/log.h"
 #include "protocol/base/small_file.h"
 #include "protocol/base/unique_fd.h"
@@ -21,35 +22,59 @@ namespace {
 
 // Behind it: the revision, then as Sealed() writes it.
 constexpr std::string_view kFirstLine = "# vGPUs made by 'tessera vgpu', which alone changes them; revision ";
-constexpr size_t kFirstLineBytesMax = kFirstLine.size() + 80;
+constexpr size_t kFirstLineBytesMax = kFirstLine.size() + 120;
+constexpr size_t kFileBytesMax = kFirstLineBytesMax + KeptMessage::kTextBytesMax + sizeof(uint32_t) + AnsweredRequests::kBytesMax;
 
-// FNV-1a (Fowler, Noll, Vo): against accidents, not against those who may write the file.
-uint64_t ChecksumOf(uint64_t revision, std::string_view text) {
-  uint64_t sum = 0xcbf29ce484222325;
-  const auto add = [&sum](unsigned char byte) { sum = (sum ^ byte) * 0x100000001b3; };
-  for (int shift = 0; shift < 64; shift += 8) add(static_cast<unsigned char>(revision >> shift));
-  for (const char byte : text) add(static_cast<unsigned char>(byte));
-  return sum;
+constexpr std::string_view kBytes = " bytes", kAnswers = " bytes of answers";
+
+std::span<const std::byte> BytesOf(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+std::string Sealed(uint64_t revision, std::string_view text, std::string_view answers) {
+  uint64_t sum = ChecksumOf(std::as_bytes(std::span(&revision, 1)));
+  sum = ChecksumOf(BytesOf(answers), ChecksumOf(BytesOf(text), sum));
+  // As releases write it that keep no answers, where there are none.
+  const std::string more = answers.empty() ? "" : fmt::format(", {}{}", answers.size(), kAnswers);
+  return fmt::format("{}{}, {}{}{}, checksum {:016x}\n{}{}", kFirstLine, revision, text.size(), kBytes, more, sum, text, answers);
 }
 
-std::string Sealed(const KeptMessage& kept) {
-  return fmt::format("{}{}, {} bytes, checksum {:016x}\n{}", kFirstLine, kept.revision, kept.text.size(),
-                     ChecksumOf(kept.revision, kept.text), kept.text);
+// Empty where there are none.
+std::string BytesOf(const AnsweredRequests& answered) {
+  if (answered.bytes() == 0) return "";
+  Encoder out;
+  answered.Encode(out);
+  return {reinterpret_cast<const char*>(out.bytes().data()), out.bytes().size()};
+}
+
+// The number in front of `unit` in the first line; 0: there is none.
+uint64_t NumberBefore(std::string_view line, std::string_view unit) {
+  const size_t end = line.find(std::string(unit) + ",");
+  const size_t comma = end == std::string_view::npos ? end : line.rfind(' ', end - 1);
+  uint64_t number = 0;
+  if (comma != std::string_view::npos) std::from_chars(line.data() + comma + 1, line.data() + end, number);
+  return number;
 }
 
 }  // namespace
 
 Result<StateFile> StateFile::Open(const std::string& path) {
   StateFile state(path);
-  const Result<std::string> text = ReadSmallFile(path, KeptMessage::kTextBytesMax + kFirstLineBytesMax);
+  const Result<std::string> text = ReadSmallFile(path, kFileBytesMax);
   if (text.status().code() == StatusCode::kNotFound) return state;
   if (!text.ok()) return Status(text.status().code(), fmt::format("cannot read the state: {}", text.status().message()));
-  const std::string& all = text.value();
-  const size_t end = std::min(all.find('\n'), all.size());
+  const std::string_view all = text.value();
+  const std::string_view line = all.substr(0, all.find('\n'));
+  const std::string_view rest = all.substr(std::min(line.size() + 1, all.size()));
   KeptMessage kept;
-  if (all.starts_with(kFirstLine)) std::from_chars(all.data() + kFirstLine.size(), all.data() + end, kept.revision);
-  kept.text = all.substr(std::min(end + 1, all.size()));
-  if (all != Sealed(kept)) {
+  if (line.starts_with(kFirstLine)) std::from_chars(line.data() + kFirstLine.size(), line.data() + line.size(), kept.revision);
+  const std::string_view answers = rest.substr(rest.size() - std::min<uint64_t>(rest.size(), NumberBefore(line, kAnswers)));
+  kept.text = rest.substr(0, rest.size() - answers.size());
+  bool is_whole = kept.text.size() <= KeptMessage::kTextBytesMax && all == Sealed(kept.revision, kept.text, answers);
+  if (is_whole && !answers.empty()) {
+    Result<AnsweredRequests> answered = AnsweredRequests::Decode(BytesOf(answers));
+    is_whole = answered.ok();
+    if (is_whole) state.answered_ = std::move(answered).value();
+  }
+  if (!is_whole) {
     return Status(StatusCode::kInvalidArgument,
                   fmt::format("{} is no state of a tesserad, or damaged: move it away, or name another with --state", path));
   }
@@ -68,7 +93,12 @@ Status StateFile::Prepare() const {
 
 void StateFile::Keep(KeptMessage kept) {
   kept_ = std::move(kept);
-  is_written_ = false;
+  is_written_ = path_.empty();
+}
+
+void StateFile::Keep(AnsweredRequest answered) {
+  answered_.Add(std::move(answered));
+  is_written_ = path_.empty();
 }
 
 void StateFile::Tend(uint64_t now_ns) {
@@ -92,7 +122,9 @@ uint64_t StateFile::next_ns() const { return is_written_ ? kNoDeadline : next_ns
 
 Status StateFile::Write() const {
   RETURN_IF_ERROR(Prepare());
-  const std::string text = Sealed(*kept_);
+  const KeptMessage none;
+  const KeptMessage& kept = kept_ ? *kept_ : none;
+  const std::string text = Sealed(kept.revision, kept.text, BytesOf(answered_));
   const std::string new_path = path_ + ".new";
   const auto failed = [&] {
     const int error = errno;

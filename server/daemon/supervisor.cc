@@ -493,7 +493,7 @@ int Supervisor::PollTimeoutMs() const {
   if (accepting_.rests(MonotonicNs())) deadline_ns = std::min(deadline_ns, accepting_.until_ns());
   for (const Asked& asked : asked_) deadline_ns = std::min(deadline_ns, asked.deadline_ns);
   if (options_.vgpus) deadline_ns = std::min({deadline_ns, broker_.next_ns(), usage_.next_ns(), node_.next_ns()});
-  if (state_) deadline_ns = std::min(deadline_ns, state_->next_ns());
+  deadline_ns = std::min(deadline_ns, state_.next_ns());
   for (const auto& [pid, worker] : workers_) deadline_ns = std::min({deadline_ns, worker.kill_at_ns, worker.end_at_ns});
   for (const RoomWaiter& waiter : room_waiters_) deadline_ns = std::min(deadline_ns, waiter.deadline_ns);
   if (deadline_ns == kNoDeadline) return -1;

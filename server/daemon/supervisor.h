@@ -212,8 +212,11 @@ class Supervisor {
   // whoever told it to should see, a line: empty when all that the file says is in force.
   std::string ReadSettingsAgain();
   Status OpenState();
+  void Keep(BrokerProcess::Said& said);
   // What the broker has said by the end goes into its state.
   void KeepState();
+  // The vGPUs of the API, and what was answered there, to a broker that knows neither.
+  void GiveBackState();
   // Everything that a broker knows from here.
   void TellBroker();
   void TellBrokerOf(const Worker& worker);
@@ -254,8 +257,7 @@ class Supervisor {
   std::optional<HandedKeys> keys_;          // that are in force there
   std::optional<HandedKeys> next_keys_;     // of which the broker has not said yet whether they can be used
   uint64_t keys_revision_ = 0;
-  std::optional<KeptMessage> vgpus_of_api_;  // for a broker that is started anew
-  std::optional<StateFile> state_;           // for the next server
+  StateFile state_ = StateFile::InMemory();  // for a broker that is started anew, and for the next server
   ServerReport report_;
   Monitor monitor_;
   Auditor auditor_;

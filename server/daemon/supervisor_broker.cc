@@ -30,7 +30,7 @@ Status Supervisor::StartBroker() {
   RETURN_IF_ERROR(broker_.Start());
   RETURN_IF_ERROR(TellFirstKeys());
   if (!vgpu_file_) {
-    if (vgpus_of_api_) broker_.GiveBack(*vgpus_of_api_);
+    GiveBackState();
     return Status::Ok();
   }
   TellBrokerFile(vgpu_file_->text());
@@ -41,7 +41,7 @@ Status Supervisor::StartBroker() {
     for (const VgpuFileAnswer& answer : broker_.Hear().files) {
       if (answer.code != StatusCode::kOk) return Status(StatusCode::kInvalidArgument, answer.sentence);
       vgpu_in_force_ = vgpu_file_->text();
-      if (vgpus_of_api_) broker_.GiveBack(*vgpus_of_api_);
+      GiveBackState();
       return Status::Ok();
     }
     if (MonotonicNs() > deadline_ns) return Status(StatusCode::kTimedOut, "the broker says nothing about " + options_.vgpu_path);
@@ -139,15 +139,24 @@ Status Supervisor::OpenState() {
     return Status::Ok();
   }
   if (!status.ok()) return Status(StatusCode::kUnavailable, status.message());
-  state_.emplace(std::move(*state));
-  vgpus_of_api_ = state_->kept();
+  state_ = std::move(*state);
   return Status::Ok();
 }
 
+void Supervisor::Keep(BrokerProcess::Said& said) {
+  for (AnsweredRequest& answered : said.answered) state_.Keep(std::move(answered));
+  if (said.kept) state_.Keep(std::move(*said.kept));
+}
+
 void Supervisor::KeepState() {
-  if (!state_) return;
-  if (std::optional<KeptMessage> kept = broker_.Hear().kept) state_->Keep(std::move(*kept));
-  state_->Flush();
+  BrokerProcess::Said said = broker_.Hear();
+  Keep(said);
+  state_.Flush();
+}
+
+void Supervisor::GiveBackState() {
+  if (state_.kept()) broker_.GiveBack(*state_.kept());
+  broker_.Told(state_.answered());
 }
 
 bool Supervisor::AskBroker(Silent& client, ControlKind what, std::span<const std::byte> message, HeldPart& place) {
@@ -229,11 +238,8 @@ void Supervisor::TendBroker() {
   for (const AskAnswer& answer : said.answers) TakeAnswer(answer);
   if (said.figures) figures_ = std::move(*said.figures);
   if (said.reported) TakeReported(*said.reported);
-  if (said.kept) {
-    vgpus_of_api_ = std::move(*said.kept);
-    if (state_) state_->Keep(*vgpus_of_api_);
-  }
-  if (state_) state_->Tend(MonotonicNs());
+  Keep(said);
+  state_.Tend(MonotonicNs());
   for (const EndMessage& end : said.to_end) EndSession(end, GateEnd::kDeleted);
   const uint64_t now_ns = MonotonicNs();
   while (!asked_.empty() && now_ns >= asked_.front().deadline_ns) {
@@ -254,7 +260,7 @@ void Supervisor::TellBroker() {
   if (next_keys_) broker_.GiveKeys(*next_keys_);
   // What running sessions have comes first.
   if (vgpu_file_) TellBrokerFile(vgpu_in_force_);
-  if (vgpus_of_api_) broker_.GiveBack(*vgpus_of_api_);
+  GiveBackState();
   if (vgpu_file_) {
     if (vgpu_file_->text() != vgpu_in_force_) TellBrokerFile(vgpu_file_->text());
   }

@@ -81,6 +81,8 @@ BrokerWord BrokerWordOf(std::span<const std::byte> message) {
     case BrokerWord::kReported:
     case BrokerWord::kEnd:
     case BrokerWord::kKept:
+    case BrokerWord::kTold:
+    case BrokerWord::kAnswered:
     case BrokerWord::kControlKeysAnswer: return word;
     default: return BrokerWord::kNone;
   }
@@ -330,6 +332,35 @@ Result<KeptMessage> KeptMessage::Decode(std::span<const std::byte> message) {
   kept.text = in.String(kTextBytesMax);
   if (!in.AtEnd()) return Malformed("list of the API's vGPUs");
   return kept;
+}
+
+void AnsweredMessage::Encode(Encoder& out) const {
+  PutWord(out, BrokerWord::kAnswered);
+  out.Pod(with_next_kept);
+  request.Encode(out);
+}
+
+Result<AnsweredMessage> AnsweredMessage::Decode(std::span<const std::byte> message) {
+  Decoder in = Open(message, BrokerWord::kAnswered);
+  AnsweredMessage answered;
+  in.Pod(&answered.with_next_kept);
+  answered.request = AnsweredRequest::Decode(in);
+  if (!in.AtEnd()) return Malformed("answer of the control API");
+  return answered;
+}
+
+void ToldMessage::Encode(Encoder& out) const {
+  PutWord(out, BrokerWord::kTold);
+  out.Pod(answered_bytes);
+}
+
+Result<ToldMessage> ToldMessage::Decode(std::span<const std::byte> message) {
+  Decoder in = Open(message, BrokerWord::kTold);
+  ToldMessage told;
+  in.Pod(&told.answered_bytes);
+  if (told.answered_bytes > AnsweredRequests::kBytesMax + sizeof(uint32_t)) in.Fail();
+  if (!in.AtEnd()) return Malformed("end of what a broker is told");
+  return told;
 }
 
 void ControlKeysMessage::Encode(Encoder& out) const {

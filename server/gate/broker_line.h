@@ -16,8 +16,10 @@
 //                                  <-   FiguresMessage twice a second, while there are sessions or when vGPUs change
 //                                  <-   ReportedMessage once a second, while a GPU is not free
 //                                  <-   EndMessage: the session's vGPU was deleted by force, at once, whenever it is to end
-//                                  <-   KeptMessage when the control API has changed something
+//                                  <-   AnsweredMessage before the answer to a change with a request id
+//                                  <-   KeptMessage when the control API has changed something, before the answer
 //   the last KeptMessage           ->   after the file, to a broker that was started anew
+//   ToldMessage + answers          ->   behind that: it takes calls of the control API from then on
 //   ControlKeysMessage + texts     ->   where the control API listens at tls://: at its begin, and when they have changed
 //                                  <-   ControlKeysAnswer
 //
@@ -36,6 +38,7 @@
 #include "protocol/wire/encoder.h"
 #include "protocol/wire/handshake.h"
 #include "protocol/wire/server_query.h"
+#include "server/gate/answered_requests.h"
 #include "server/gate/gate_page.h"
 
 namespace tessera {
@@ -53,6 +56,7 @@ enum class BrokerWord : uint32_t {
   kLeft = 5,
   kFound = 6,
   kControlKeys = 7,
+  kTold = 8,
   kReady = 101,
   kVgpuFileAnswer = 102,
   kAskAnswer = 103,
@@ -62,6 +66,7 @@ enum class BrokerWord : uint32_t {
   kEnd = 107,
   kKept = 108,
   kControlKeysAnswer = 109,
+  kAnswered = 110,
 };
 // What a message is; kNone for one that is none.
 BrokerWord BrokerWordOf(std::span<const std::byte> message);
@@ -195,6 +200,22 @@ struct KeptMessage {
 
   void Encode(Encoder& out) const;
   static Result<KeptMessage> Decode(std::span<const std::byte> message);
+};
+// What a change with a request id is answered. A change that has been made and its answer are kept together: the KeptMessage that
+// follows this one keeps both, and without it neither is kept.
+struct AnsweredMessage {
+  bool with_next_kept = false;  // else nothing was changed, and this is to be kept by itself
+  AnsweredRequest request;
+
+  void Encode(Encoder& out) const;
+  static Result<AnsweredMessage> Decode(std::span<const std::byte> message);
+};
+// Travels with one descriptor where there are bytes: a memory file with AnsweredRequests, those of the broker's predecessors.
+struct ToldMessage {
+  uint64_t answered_bytes = 0;  // AnsweredRequests::kBytesMax at most, and their number in front
+
+  void Encode(Encoder& out) const;
+  static Result<ToldMessage> Decode(std::span<const std::byte> message);
 };
 // Travels with one descriptor: a memory file with certificate, key, authority and names, one behind the other. They are what
 // connections to the control API at tls:// begin with when the answer is Ok, and nothing has changed otherwise.

@@ -36,6 +36,21 @@ void CheckFile(std::span<const std::byte> bytes) {
   FUZZ_CHECK(!change.ok() || change->removed.empty());
 }
 
+// A list that was read has its bounds, and is the same when it is read again.
+void CheckAnswered(std::span<const std::byte> bytes) {
+  Result<AnsweredRequests> answered = AnsweredRequests::Decode(bytes);
+  if (!answered.ok()) return;
+  FUZZ_CHECK(answered->bytes() <= AnsweredRequests::kBytesMax);
+  CheckSentOn(*answered);
+}
+
+AnsweredRequests SomeAnswered() {
+  AnsweredRequests answered;
+  answered.Add({"uid:7", "id", 5, "made"});
+  answered.Add({"name:boss", "id", 6, ""});
+  return answered;
+}
+
 constexpr Checker kCheckers[] = {Check<GpusMessage>,
                                  Check<VgpuFileMessage>,
                                  Check<VgpuFileAnswer>,
@@ -50,6 +65,9 @@ constexpr Checker kCheckers[] = {Check<GpusMessage>,
                                  Check<ReportedMessage>,
                                  Check<EndMessage>,
                                  Check<KeptMessage>,
+                                 Check<AnsweredMessage>,
+                                 Check<ToldMessage>,
+                                 CheckAnswered,
                                  CheckFile,
                                  CheckFile,
                                  CheckFile};
@@ -80,6 +98,9 @@ std::vector<Input> Seeds() {
                             Encoded(ReportedMessage{5, {{3, 1, 100, 70}}}),
                             Encoded(EndMessage{9, 10}),
                             Encoded(KeptMessage{3, "[[vgpu]]\nname = 'a'\n"}),
+                            Encoded(AnsweredMessage{true, {"uid:7", "id", 5, "made"}}),
+                            Encoded(ToldMessage{40}),
+                            Encoded(SomeAnswered()),
                             Text("[[vgpu]]\nname = \"train\"\ngpu = 1\nrequest = 0.7\nlimit = 0.9\npriority = \"protected\"\n"
                                  "owners = [\"uid:1000\"]\n[[vgpu]]\nname = 'b'\n"),
                             Text("2\nclient1 0.3 1.0 1073741824\nclient2 0.5 0.75 0\n"),

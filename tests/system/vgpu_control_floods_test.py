@@ -94,7 +94,7 @@ class Floods(VgpuTest):
             os.kill(self.server.process.pid, signal.SIGCONT)
         wait_for(shows, 30, "an answer")
         last = max(each["revision"] for each in shows())
-        wait_for(lambda: f"revision {last}," in pathlib.Path(state.name, "state").read_text(), 30, "the last state on the disk")
+        wait_for(lambda: f"revision {last}," in pathlib.Path(state.name, "state").read_text(errors="replace"), 30, "the last state on the disk")
         self.assertEqual(self.server.broker(), broker, self.server.words())
 
     def test_by_tls(self):

@@ -401,7 +401,7 @@ class VgpuControl(VgpuControlCase):
         directory = tempfile.TemporaryDirectory()
         self.addCleanup(directory.cleanup)
         state = os.path.join(directory.name, "state")
-        on_disk = lambda: pathlib.Path(state).read_text() if os.path.exists(state) else ""
+        on_disk = lambda: pathlib.Path(state).read_bytes() if os.path.exists(state) else b""
         self.serve("--default", "none", "--state", state, log="warning")
         for name in "ab":
             self.vgpu("create", name, "--request", 0.3)
@@ -409,7 +409,7 @@ class VgpuControl(VgpuControlCase):
         self.vgpu("create", "long", "--request", 0.01, *(word for i in range(30) for word in ("--owner", f"name:{i:0200}")))
         _, a = self.tenant("a")
         _, b = self.tenant("b")
-        wait_for(lambda: '"long"' in on_disk(), 10, "its state")
+        wait_for(lambda: b'"long"' in on_disk(), 10, "its state")
         kept, pid = on_disk(), self.server.process.pid
         # As a disk that is full: no file of the server may grow beyond what is there.
         before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
@@ -422,7 +422,7 @@ class VgpuControl(VgpuControlCase):
         self.assertEqual(self.names(), ["a", "b", "c", "d", "e", "long"])
         self.check_share(a, [b], 50, windows=20)  # beside other tests
         resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
-        wait_for(lambda: '"e"' in on_disk(), 30, "a state that is written again")
+        wait_for(lambda: b'"e"' in on_disk(), 30, "a state that is written again")
         self.assertEqual(self.server.words().count("cannot write the state"), 1, self.server.words())
         self.server.process.kill()
         self.server.process.wait(30)

@@ -20,8 +20,8 @@ class BrokerProcess {
  public:
   static constexpr uint64_t kAnswerNs = 20'000'000'000;  // on a machine that has much else to do
 
-  // `passed`: becomes kPassedFd + 1.
-  explicit BrokerProcess(const std::vector<std::string>& options = {}, size_t gpus = 1, int passed = -1) {
+  // `passed`: becomes kPassedFd + 1. `is_told`: it takes calls at once.
+  explicit BrokerProcess(const std::vector<std::string>& options = {}, size_t gpus = 1, int passed = -1, bool is_told = true) {
     auto pair = MakeSocketPair();
     EXPECT_TRUE(pair.ok());
     line_ = std::move(pair->first);
@@ -33,6 +33,7 @@ class BrokerProcess {
     pair->second.reset();
     // It may have ended already.
     (void)SendMessage(line_.get(), EncodedMessage(TestGpus(gpus)), {}, MonotonicNs() + kAnswerNs);
+    if (is_told) (void)SendMessage(line_.get(), EncodedMessage(ToldMessage()), {}, MonotonicNs() + kAnswerNs);
   }
   ~BrokerProcess() { End(SIGKILL); }
 
@@ -53,7 +54,16 @@ class BrokerProcess {
       if (message.ok()) return message.value();
       const BrokerWord word = BrokerWordOf(got->bytes);
       EXPECT_TRUE(word == BrokerWord::kAlive || word == BrokerWord::kFigures || word == BrokerWord::kReported ||
-                  word == BrokerWord::kReady || word == BrokerWord::kKept);
+                  word == BrokerWord::kReady || word == BrokerWord::kKept || word == BrokerWord::kAnswered);
+    }
+  }
+  // What it said before it ended, or was ended.
+  std::vector<SocketMessage> Rest() {
+    std::vector<SocketMessage> rest;
+    for (;;) {
+      Result<SocketMessage> got = ReceiveMessage(line_.get(), kBrokerMessageBytesMax, MonotonicNs() + kAnswerNs);
+      if (!got.ok()) return rest;
+      rest.push_back(std::move(*got));
     }
   }
   VgpuFileAnswer TakeFile(const std::string& text) {

@@ -56,10 +56,11 @@ class ControlServerTest : public testing::Test {
     std::filesystem::remove_all(directory_);
   }
 
-  void Serve(const std::vector<std::string>& administrators = {"uid:" + std::to_string(getuid())}) {
+  static std::string Me() { return "uid:" + std::to_string(getuid()); }
+  void Serve(const std::vector<std::string>& administrators = {Me()}, bool is_told = true) {
     std::vector<std::string> options = {"--control-fd", std::to_string(kPassedFd + 1), "--sandbox", "auto"};
     for (const std::string& holder : administrators) options.insert(options.end(), {"--admin", holder});
-    broker_ = std::make_unique<BrokerProcess>(options, 1, listener_->fd());
+    broker_ = std::make_unique<BrokerProcess>(options, 1, listener_->fd(), is_told);
   }
   UniqueFd Connect() const {
     UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -278,6 +279,59 @@ TEST_F(ControlServerTest, StrangersAreBounded) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
   EXPECT_TRUE(status.ok()) << status.error_message();
+}
+
+// What it would change then is not what there is.
+TEST_F(ControlServerTest, NobodyIsHeardBeforeItIsTold) {
+  Serve({Me()}, false);
+  const auto stub = Client();
+  const auto list = [&](std::chrono::milliseconds wait) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + wait);
+    VgpuList answer;
+    return stub->List(&context, ListRequest(), &answer).error_code();
+  };
+  EXPECT_EQ(list(std::chrono::milliseconds(300)), grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_EQ(broker_->TakeFile("[[vgpu]]\nname = 'a'\n").code, StatusCode::kOk);
+  EXPECT_EQ(list(std::chrono::milliseconds(300)), grpc::StatusCode::DEADLINE_EXCEEDED);
+  broker_->Send(ToldMessage());
+  EXPECT_EQ(list(kAnswer), grpc::StatusCode::OK);
+}
+
+TEST_F(ControlServerTest, AChangeIsAnsweredOnceTheDaemonHasIt) {
+  Serve();
+  const auto stub = Client();
+  // The daemon reads nothing: there is room for a few changes of so many bytes.
+  std::vector<std::string> made;
+  for (int i = 0; i < 18; ++i) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
+    CreateRequest wanted;
+    wanted.set_name("v" + std::to_string(i));
+    wanted.set_request_id(wanted.name());
+    wanted.mutable_spec()->set_request(0.01);
+    for (int owner = 0; owner < 60; ++owner)
+      wanted.mutable_spec()->mutable_owners()->add_holders("name:" + std::to_string(1'000 + owner) + std::string(90, 'x'));
+    Vgpu vgpu;
+    const grpc::Status status = stub->Create(&context, wanted, &vgpu);
+    if (!status.ok()) {
+      EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED) << status.error_message();
+      break;
+    }
+    made.push_back(wanted.name());
+  }
+  EXPECT_GE(made.size(), 2u);
+  broker_->End(SIGKILL);
+  std::string kept;
+  AnsweredRequests answered;
+  for (const SocketMessage& message : broker_->Rest()) {
+    if (Result<KeptMessage> said = KeptMessage::Decode(message.bytes); said.ok()) kept = said->text;
+    if (Result<AnsweredMessage> said = AnsweredMessage::Decode(message.bytes); said.ok()) answered.Add(said->request);
+  }
+  for (const std::string& name : made) {
+    EXPECT_THAT(kept, HasSubstr("name = \"" + name + "\"\n"));
+    EXPECT_NE(answered.Find(Me(), name), nullptr) << name;
+  }
 }
 
 // Beside callers who call as often as they can the daemon is answered.

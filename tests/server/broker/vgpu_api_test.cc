@@ -302,11 +302,6 @@ TEST(VgpuApi, AnImportThatComesAgainIsTheSameAnswer) {
   EXPECT_EQ(other.code, CallCode::kAborted);
   EXPECT_THAT(other.sentence, HasSubstr("that of another request, about my.toml"));
   EXPECT_THAT(served.Names(kRoot), ElementsAre("a"));
-  // Large ones are forgotten sooner, so that they take little memory.
-  const std::string large = std::string(60'000, '#');
-  for (size_t i = 0; i < VgpuApi::kBytesKept / large.size() + 1; ++i) served.Import(large, std::to_string(i));
-  EXPECT_EQ(served.Import(text, "once").code, CallCode::kAlreadyExists);
-  EXPECT_THAT(served.Import(large, "0").sentence, HasSubstr("no vGPU in it"));
 }
 
 TEST(VgpuApi, MoreVgpusThanThereMayBeAreNotImported) {
@@ -428,12 +423,81 @@ TEST(VgpuApi, ARequestThatComesAgainIsTheSameAnswer) {
   EXPECT_EQ(served.Do(other).code, CallCode::kOk);
 }
 
+TEST(VgpuApi, ARequestThatComesAgainAfterItsBrokerIsTheSameAnswer) {
+  Served served;
+  ASSERT_EQ(served.Create("there", {.request = 0.1}).code, CallCode::kOk);
+  const std::vector<VgpuCall> calls = {
+      {.kind = Kind::kCreate,
+       .holder = kRoot,
+       .request_id = "create",
+       .name = "a",
+       .fields = {.request = 0.2, .owners = {{kUser}}}},
+      {.kind = Kind::kUpdate, .holder = kRoot, .request_id = "update", .name = "there", .fields = {.limit = 0.5}},
+      {.kind = Kind::kImport, .holder = kRoot, .request_id = "import", .text = "1\nx 0.1 1 0\n", .path = "my.toml"},
+      {.kind = Kind::kDelete, .holder = "name:boss", .request_id = "delete", .name = "there"},
+      {.kind = Kind::kDelete, .holder = kRoot, .request_id = "delete", .name = "nothere"}};
+  std::vector<VgpuAnswer> answers;
+  for (const VgpuCall& call : calls) answers.push_back(served.Do(call));
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(answers[i].code, CallCode::kOk) << answers[i].sentence;
+  EXPECT_EQ(answers[4].code, CallCode::kNotFound);
+  served.server.Restart();
+  EXPECT_FALSE(served.server.broker().is_told());
+  served.server.GiveBack(served.server.kept());
+  served.server.GiveBack(served.server.answered());
+  EXPECT_TRUE(served.server.broker().is_told());
+  VgpuApi api(served.server.broker(), served.kAdministrators);
+  // Also of what would be another answer by now.
+  ASSERT_EQ(served.DoAt(api, {.kind = Kind::kDelete, .holder = kRoot, .name = "a"}).code, CallCode::kOk);
+  ASSERT_EQ(served.DoAt(api, {.kind = Kind::kCreate, .holder = kRoot, .name = "nothere"}).code, CallCode::kOk);
+  for (size_t i = 0; i < calls.size(); ++i) EXPECT_EQ(served.DoAt(api, calls[i]), answers[i]) << i;
+  EXPECT_EQ(served.server.broker().book().vgpus().size(), 2u);  // x, nothere
+  VgpuCall other = calls[2];
+  other.text += "#";
+  const VgpuAnswer refused = served.DoAt(api, other);
+  EXPECT_EQ(refused.code, CallCode::kAborted);
+  EXPECT_EQ(refused.sentence, "request_id 'import' was that of another request, about my.toml: take a new one");
+}
+
+TEST(VgpuApi, AnAnswerOfAnotherReleaseIsForgotten) {
+  Served served;
+  const VgpuCall call{.kind = Kind::kDelete, .holder = kRoot, .request_id = "7", .name = "a"};
+  AnsweredRequests answered;
+  answered.Add({kRoot, "7", 1, "in another form"});
+  served.server.GiveBack(answered);
+  EXPECT_EQ(served.Do(call).code, CallCode::kNotFound);
+  ASSERT_EQ(served.Create("a", {}).code, CallCode::kOk);
+  EXPECT_EQ(served.Do(call).code, CallCode::kNotFound);  // as before
+}
+
+TEST(VgpuApi, AChangeAndItsAnswerAreKeptTogether) {
+  Served served;
+  // What a daemon has of a broker that ends between two messages: neither.
+  const std::string before = served.server.kept().text;
+  served.server.CutOffBeforeKept();
+  ASSERT_EQ(served.Do({.kind = Kind::kCreate, .holder = kRoot, .request_id = "1", .name = "a"}).code, CallCode::kOk);
+  EXPECT_EQ(served.server.kept().text, before);
+  EXPECT_EQ(served.server.answered().Find(kRoot, "1"), nullptr);
+  // Without a request id there is nothing beside the change.
+  Served plain;
+  ASSERT_EQ(plain.Create("a", {}).code, CallCode::kOk);
+  EXPECT_EQ(plain.server.answered().bytes(), 0u);
+}
+
+TEST(VgpuApi, ByForceSessionsAreToEndBeforeTheChangeIsKept) {
+  Served served;
+  ASSERT_EQ(served.Create("a", {.request = 0.3}).code, CallCode::kOk);
+  served.server.Begin("a");
+  served.server.CutOffBeforeKept();
+  ASSERT_EQ(served.Delete("a", true).code, CallCode::kOk);
+  EXPECT_EQ(served.server.to_end().size(), 1u);
+}
+
 TEST(VgpuApi, SoManyRequestsAreRemembered) {
   Served served;
   VgpuCall call{.kind = Kind::kDelete, .holder = kRoot, .request_id = "first", .name = "a"};
   EXPECT_EQ(served.Do(call).code, CallCode::kNotFound);
   ASSERT_EQ(served.Create("a", {}).code, CallCode::kOk);
-  for (size_t i = 1; i < VgpuApi::kRequestsKept; ++i) {
+  for (size_t i = 1; i < AnsweredRequests::kOfHolderMax; ++i) {
     served.Do({.kind = Kind::kDelete, .holder = kRoot, .request_id = std::to_string(i), .name = "b"});
   }
   EXPECT_EQ(served.Do(call).code, CallCode::kNotFound);

@@ -87,8 +87,18 @@ void VirtualServer::Restart() {
   again_ns_ = now_ns_;
 }
 
+void VirtualServer::GiveBack(const AnsweredRequests& answered) {
+  Encoder out;
+  answered.Encode(out);
+  const UniqueFd file = TextFile({reinterpret_cast<const char*>(out.bytes().data()), out.bytes().size()});
+  SocketMessage told = AsReceived(ToldMessage{out.bytes().size()});
+  told.fds.emplace_back(dup(file.get()));
+  EXPECT_TRUE(broker_->Take(std::move(told), now_ns_).ok());
+}
+
 void VirtualServer::Hear(std::span<const std::byte> message) {
   const BrokerWord word = BrokerWordOf(message);
+  if (is_cut_off_ && word == BrokerWord::kKept) return;
   if (word == BrokerWord::kAlive) {
     ++alive_;
   } else if (word == BrokerWord::kFigures) {
@@ -99,6 +109,14 @@ void VirtualServer::Hear(std::span<const std::byte> message) {
     reported_.push_back(ReportedMessage::Decode(message).value());
   } else if (word == BrokerWord::kKept) {
     kept_ = KeptMessage::Decode(message).value();
+    for (AnsweredRequest& answered : std::exchange(with_next_kept_, {})) answered_.Add(std::move(answered));
+  } else if (word == BrokerWord::kAnswered) {
+    AnsweredMessage answered = AnsweredMessage::Decode(message).value();
+    if (answered.with_next_kept) {
+      with_next_kept_.push_back(std::move(answered.request));
+    } else {
+      answered_.Add(std::move(answered.request));
+    }
   } else if (word == BrokerWord::kEnd) {
     to_end_.push_back(EndMessage::Decode(message).value());
   } else {

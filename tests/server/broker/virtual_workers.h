@@ -55,6 +55,11 @@ class VirtualServer {
   // What the broker gave to keep last.
   const KeptMessage& kept() const { return kept_; }
   void GiveBack(const KeptMessage& kept) { EXPECT_TRUE(broker_->Take(AsReceived(kept), now_ns_).ok()); }
+  // Likewise, of answers.
+  const AnsweredRequests& answered() const { return answered_; }
+  void GiveBack(const AnsweredRequests& answered);
+  // As if the broker ended in front of its next KeptMessage: the daemon does not hear it.
+  void CutOffBeforeKept() { is_cut_off_ = true; }
   // The same workers, with a broker that was started anew and knows nothing yet.
   void Restart();
   void Tell(VirtualWorker& worker, const std::string& vgpus);
@@ -89,6 +94,9 @@ class VirtualServer {
   std::vector<ReportedMessage> reported_;
   std::vector<EndMessage> to_end_;
   KeptMessage kept_;
+  AnsweredRequests answered_;
+  std::vector<AnsweredRequest> with_next_kept_;
+  bool is_cut_off_ = false;
   std::optional<AskAnswer> answer_;
   int64_t now_ns_ = 1'000'000'000;
   int64_t again_ns_ = 0;

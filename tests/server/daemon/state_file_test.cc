@@ -119,6 +119,77 @@ TEST_F(StateFileTest, WhatWasDamagedLaterIsRefusedAndStays) {
   EXPECT_EQ(Opened().kept()->revision, 17u);
 }
 
+TEST_F(StateFileTest, AnswersAreKeptWithIt) {
+  StateFile state = Opened();
+  state.Keep({.revision = 17, .text = "[[vgpu]]\nname = 'a'\n"});
+  state.Keep(AnsweredRequest{"uid:0", "7", 5, std::string("made\0\n", 6)});
+  EXPECT_LT(state.next_ns(), kNoDeadline);
+  state.Tend(5);
+  const StateFile again = Opened();
+  EXPECT_EQ(again.kept()->text, "[[vgpu]]\nname = 'a'\n");
+  EXPECT_EQ(again.answered(), state.answered());
+  ASSERT_NE(again.answered().Find("uid:0", "7"), nullptr);
+  // An answer of a change that was none is kept as well.
+  StateFile other = StateFile::Open(path_ + "2").value();
+  other.Keep(AnsweredRequest{"uid:0", "8", 5, "no"});
+  other.Flush();
+  EXPECT_NE(StateFile::Open(path_ + "2")->answered().Find("uid:0", "8"), nullptr);
+}
+
+TEST_F(StateFileTest, AnswersThatWereDamagedAreRefusedWithTheRest) {
+  StateFile state = Opened();
+  state.Keep({.revision = 17, .text = "[[vgpu]]\nname = 'a'\n"});
+  for (uint64_t i = 0; i < 3; ++i) state.Keep(AnsweredRequest{"uid:0", std::to_string(i), i, "answer"});
+  state.Tend(5);
+  std::string whole;
+  std::getline(std::ifstream(path_), whole, '\xff');
+  const auto refuses = [&](const std::string& text) {
+    std::ofstream(path_) << text;
+    EXPECT_EQ(StateFile::Open(path_).status().code(), StatusCode::kInvalidArgument);
+  };
+  for (size_t size = 0; size < whole.size(); ++size) refuses(whole.substr(0, size));
+  for (size_t i = 0; i < whole.size(); ++i) {
+    std::string other = whole;
+    other[i] = static_cast<char>(other[i] ^ 1);
+    refuses(other);
+  }
+  refuses(whole + whole);
+  std::ofstream(path_) << whole;
+  EXPECT_EQ(Opened().answered(), state.answered());
+}
+
+// Of a release that kept no answers, and of one that keeps what this one does not know.
+TEST_F(StateFileTest, AnEarlierFormIsTakenUpAndALaterOneIsRefused) {
+  std::filesystem::create_directories(directory_ + "/below/that");
+  constexpr const char* kEarlier =
+      "# vGPUs made by 'tessera vgpu', which alone changes them; revision 3, 20 bytes, checksum 8999613f4e3f1ecd\n[[vgpu]]\nname "
+      "= 'a'\n";
+  std::ofstream(path_) << kEarlier;
+  StateFile state = Opened();
+  EXPECT_EQ(state.kept()->revision, 3u);
+  EXPECT_EQ(state.answered().bytes(), 0u);
+  // Without answers it is written as that release reads it.
+  state.Keep({.revision = 3, .text = "[[vgpu]]\nname = 'a'\n"});
+  state.Flush();
+  std::string there;
+  std::getline(std::ifstream(path_), there, '\xff');
+  EXPECT_EQ(there, kEarlier);
+  std::ofstream(path_)
+      << "# vGPUs made by 'tessera vgpu', which alone changes them; revision 3, 20 bytes, 4 bytes of answers, 1 bytes of "
+         "more, checksum 8999613f4e3f1ecd\n[[vgpu]]\nname = 'a'\n12341";
+  EXPECT_EQ(StateFile::Open(path_).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(StateFileTest, WithoutAFileAllIsInMemory) {
+  StateFile state = StateFile::InMemory();
+  state.Keep({.revision = 1, .text = "a"});
+  state.Keep(AnsweredRequest{"uid:0", "7", 5, "made"});
+  EXPECT_EQ(state.next_ns(), kNoDeadline);
+  state.Flush();
+  EXPECT_EQ(state.kept()->text, "a");
+  EXPECT_NE(state.answered().Find("uid:0", "7"), nullptr);
+}
+
 TEST_F(StateFileTest, WhereNoFileCanBeIsSaid) {
   EXPECT_TRUE(Opened().Prepare().ok());
   const Status status = StateFile::Open("/proc/nowhere/state").value().Prepare();

@@ -72,6 +72,8 @@ TEST(BrokerLine, EveryMessageComesThrough) {
   Torture(ReportedMessage{5, {{3, 1, 100, 70, 5}, {4, 0, 0, 0, 0}}});
   Torture(EndMessage{9, 10});
   Torture(KeptMessage{3, "[[vgpu]]"});
+  Torture(AnsweredMessage{true, {"uid:7", "id", 5, "made"}});
+  Torture(ToldMessage{40});
   Torture(ControlKeysMessage{4, "/c.pem", "/k.pem", "/a.pem", true, {1, 2, 3, 4}});
   Torture(ControlKeysAnswer{4, StatusCode::kPermissionDenied, "it has expired"});
 }
