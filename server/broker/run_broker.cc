@@ -81,7 +81,7 @@ std::span<const Poller::Event> WaitFor(Poller& poller, AwakeTime& awake, int64_t
 }
 
 // The broker's side of the control API. A change is answered once the daemon has it, so that it is there also where the broker
-// ends at once; until then, and until the broker is told what there is, no other call is taken. Calls wait in their queue.
+// ends at once; until then other changes wait. Before the broker is told what there is no call is taken.
 class Api {
  public:
   Api(Broker& broker, CallQueue* calls, Poller& poller, Line& line)
@@ -90,27 +90,29 @@ class Api {
   // When it is to be called again, at the latest.
   int64_t Turn(int64_t now_ns) {
     if (calls_ == nullptr) return INT64_MAX;
-    if (answer_ && line_.is_clear()) {
-      calls_->Answer(answer_->first, std::move(answer_->second));
-      answer_.reset();
+    AnswerChange();
+    if (!answer_ && !waiting_.empty()) {
+      const std::pair<uint64_t, VgpuCall> call = std::move(waiting_.front());
+      waiting_.pop_front();
+      Change(call);
     }
-    const bool listens = broker_.is_told() && !answer_;
-    if (listens != listens_ && listens) {
-      listens_ = poller_.Add(calls_->call_fd(), Poller::Source::kCalls).ok();
-    } else if (listens != listens_) {
-      poller_.Remove(calls_->call_fd());
-      listens_ = false;
-    }
+    if (!listens_ && broker_.is_told()) listens_ = poller_.Add(calls_->call_fd(), Poller::Source::kCalls).ok();
     if (!listens_) AnswerKeys();
-    return listens_ ? INT64_MAX : now_ns + kAgainNs;
+    return listens_ && !answer_ && waiting_.empty() ? INT64_MAX : now_ns + kAgainNs;
   }
   void Happened() {
     AnswerKeys();
     std::optional<std::pair<uint64_t, VgpuCall>> call = calls_->TakeOne();
     if (!call) return;
-    answer_.emplace(call->first, api_.Do(call->second, Now()));
-    again_ns_ = 0;  // whoever watches is told at once
-    if (line_.is_clear()) Turn(Now());
+    if (call->second.kind == VgpuCall::Kind::kGet || call->second.kind == VgpuCall::Kind::kList) {
+      calls_->Answer(call->first, api_.Do(call->second, Now()));
+    } else if (!answer_ && waiting_.empty()) {
+      Change(*call);
+    } else if (waiting_.size() < kWaitingMax) {
+      waiting_.push_back(std::move(*call));
+    } else {
+      calls_->Answer(call->first, {CallCode::kUnavailable, "too many changes wait at this server: try again", {}});
+    }
   }
   void PublishChanges(int64_t now_ns) {
     if (calls_ == nullptr || now_ns < again_ns_) return;
@@ -125,7 +127,18 @@ class Api {
 
  private:
   static constexpr int64_t kAgainNs = 1'000'000;
+  static constexpr size_t kWaitingMax = 64;  // changes
 
+  void Change(const std::pair<uint64_t, VgpuCall>& call) {
+    answer_.emplace(call.first, api_.Do(call.second, Now()));
+    again_ns_ = 0;  // whoever watches is told at once
+    AnswerChange();
+  }
+  void AnswerChange() {
+    if (!answer_ || !line_.is_clear()) return;
+    calls_->Answer(answer_->first, std::move(answer_->second));
+    answer_.reset();
+  }
   void AnswerKeys() {
     const std::optional<ControlKeysAnswer> answer = calls_->TakeKeysAnswer();
     if (!answer) return;
@@ -139,7 +152,8 @@ class Api {
   CallQueue* const calls_;
   Poller& poller_;
   Line& line_;
-  std::optional<std::pair<uint64_t, VgpuAnswer>> answer_;  // that the daemon does not have yet
+  std::optional<std::pair<uint64_t, VgpuAnswer>> answer_;  // to a change that the daemon does not have yet
+  std::deque<std::pair<uint64_t, VgpuCall>> waiting_;      // changes behind it
   bool listens_ = false;
   uint64_t published_ = 0;  // 1 + changes() then; 0: nobody has been told yet
   int64_t again_ns_ = 0;

@@ -321,6 +321,7 @@ TEST_F(ControlServerTest, AChangeIsAnsweredOnceTheDaemonHasIt) {
     made.push_back(wanted.name());
   }
   EXPECT_GE(made.size(), 2u);
+  EXPECT_GE(CountOfVgpus(*stub), made.size()) << "who looks does not wait";
   broker_->End(SIGKILL);
   std::string kept;
   AnsweredRequests answered;
