@@ -17,7 +17,8 @@ enum class MemoryKind : uint32_t {
   kVariables = 4,    // of modules and libraries
   kKernels = 5,      // for running them: heap of malloc(), buffer of printf(), stacks and local memory
   kImports = 6,      // memory of other processes that is open here
-  kContexts = 7,     // of all programs of a vGPU with a limit but the first. The broker counts them, and no worker
+  kContexts = 7,     // of all programs of a vGPU with a limit but the first. The broker counts them; of a session that began
+                     // without room for its own, its worker
 };
 inline constexpr size_t kMemoryKinds = 8;
 

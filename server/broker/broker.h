@@ -149,7 +149,8 @@ class Broker {
   Status CheckPlaceIn(const BookedVgpu& vgpu, const Gpu::Coming& coming) const;
   // A session that may begin has its place until it comes.
   void KeepPlace(const AskMessage& ask, int64_t now_ns);
-  Status Judge(const AskMessage& ask, int64_t now_ns, std::vector<uint32_t>* rows, std::vector<uint64_t>* memory_limits) const;
+  // Fills in what a session is told of its GPUs. `is_last_time`: who has no room for a context begins without one.
+  Status Judge(const AskMessage& ask, int64_t now_ns, bool is_last_time, AskAnswer* answer) const;
   Status TakeCame(const CameMessage& came, std::vector<UniqueFd> fds, int64_t now_ns);
   void Settle(Session& session, int64_t now_ns);
   void Place(Session& session, size_t row, std::string_view vgpu, bool alone, int64_t now_ns);

@@ -192,12 +192,13 @@ bool Broker::TryAnswer(const AskMessage& ask, int64_t now_ns, bool is_last_time)
   std::erase_if(places_, [&](const KeptPlace& place) { return now_ns >= place.until_ns; });
   AskAnswer answer;
   answer.id = ask.id;
-  const Status status = Judge(ask, now_ns, &answer.rows, &answer.memory_limits);
+  const Status status = Judge(ask, now_ns, is_last_time, &answer);
   const bool may_come = status.code() == StatusCode::kFull || status.code() == StatusCode::kResourceExhausted;
   if (may_come && !is_last_time) return false;
   if (!status.ok()) {
     answer.rows.clear();
     answer.memory_limits.clear();
+    answer.context_bytes.clear();
     LogInfo("no session for {}: {}", ask.holder, status.message());
   }
   if (status.ok() && ask.begins) KeepPlace(ask, now_ns);
@@ -238,8 +239,7 @@ void Broker::KeepPlace(const AskMessage& ask, int64_t now_ns) {
   if (is_limited) places_.push_back({ask.vgpus, now_ns + kPlaceKeptNs});
 }
 
-Status Broker::Judge(const AskMessage& ask, int64_t now_ns, std::vector<uint32_t>* rows,
-                     std::vector<uint64_t>* memory_limits) const {
+Status Broker::Judge(const AskMessage& ask, int64_t now_ns, bool is_last_time, AskAnswer* answer) const {
   const Gpu::Coming coming = Coming(now_ns);
   const std::vector<std::string_view> names = NamesOf(ask.vgpus);
   for (const std::string_view name : names) {
@@ -250,12 +250,20 @@ Status Broker::Judge(const AskMessage& ask, int64_t now_ns, std::vector<uint32_t
                                                                Printable(name), options_.has_default ? ", or name none" : ""));
     }
     if (ask.begins || ask.will_begin) RETURN_IF_ERROR(CheckPlaceIn(*found, coming));
-    if (ask.begins) RETURN_IF_ERROR(gpus_[found->gpu]->CheckRoomIn(name, coming));
-    rows->push_back(found->gpu);
-    memory_limits->push_back(gpus_[found->gpu]->MemoryLimitOf(name));
+    uint64_t context_bytes = 0;
+    if (ask.begins) {
+      const Status room = gpus_[found->gpu]->CheckRoomIn(name, coming);
+      // As on a card that is full: making a context fails, not beginning. A grant is of so many processes.
+      if (!room.ok() && (!is_last_time || IsOfGrant(found->spec))) return room;
+      if (!room.ok()) context_bytes = memory(found->gpu).context_bytes;
+    }
+    answer->rows.push_back(found->gpu);
+    answer->memory_limits.push_back(gpus_[found->gpu]->MemoryLimitOf(name));
+    answer->context_bytes.push_back(context_bytes);
   }
-  for (size_t i = 0; i < rows->size(); ++i) {
-    const auto first = std::find(rows->begin(), rows->begin() + static_cast<ptrdiff_t>(i), (*rows)[i]) - rows->begin();
+  const std::vector<uint32_t>& rows = answer->rows;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const auto first = std::find(rows.begin(), rows.begin() + static_cast<ptrdiff_t>(i), rows[i]) - rows.begin();
     if (static_cast<size_t>(first) == i) continue;
     return Status(StatusCode::kInvalidArgument, fmt::format("vGPUs '{}' and '{}' are of one GPU: a session has one of each GPU",
                                                             names[static_cast<size_t>(first)], names[i]));

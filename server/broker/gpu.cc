@@ -126,6 +126,7 @@ void Gpu::Leave(Member* member, int64_t now_ns) {
   time_.SessionLeft(member->session_, now_ns);
   std::erase(vgpus_[id].members, member);
   std::erase_if(members_, [&](const std::unique_ptr<Member>& each) { return each.get() == member; });
+  GiveRoomFor(id);
   if (vgpus_[id].retired && vgpus_[id].members.empty()) RemoveVgpu(id, now_ns);
   news_ = true;
 }
@@ -148,7 +149,27 @@ uint64_t Gpu::MemoryLimitOf(std::string_view name) const {
 uint64_t Gpu::ContextsOfLimit(VgpuId vgpu) const {
   const VgpuSpec& spec = time().state(vgpu).spec;
   if (spec.memory_bytes == 0 || IsOfGrant(spec)) return 0;
-  return ContextsBytes(vgpus_[vgpu].pages().size(), spec.processes, rules_.context_bytes);
+  return ContextsBytes(SessionsWithRoom(vgpu), spec.processes, rules_.context_bytes);
+}
+
+bool Gpu::CountsItsContext(const Member& member) const {
+  return member.pages_.context_bytes(row_).load(std::memory_order_relaxed) != 0;
+}
+
+size_t Gpu::SessionsWithRoom(VgpuId vgpu) const {
+  const auto has_room = [&](const Member* member) { return member->shares_ && !CountsItsContext(*member); };
+  return static_cast<size_t>(std::ranges::count_if(vgpus_[vgpu].members, has_room));
+}
+
+// One that has made its context counts it until its end; the room is the next one's then.
+void Gpu::GiveRoomFor(VgpuId vgpu) {
+  const VgpuSpec& spec = time().state(vgpu).spec;
+  for (Member* member : vgpus_[vgpu].members) {
+    if (!CountsItsContext(*member)) continue;
+    if (spec.memory_bytes != 0 && SessionsWithRoom(vgpu) >= spec.processes) return;
+    const auto& contexts = member->pages_.report().rows[row_].memory_by_kind[static_cast<size_t>(MemoryKind::kContexts)];
+    if (contexts.load(std::memory_order_seq_cst) == 0) member->pages_.context_bytes(row_).store(0, std::memory_order_seq_cst);
+  }
 }
 
 size_t Gpu::SessionsOf(VgpuId vgpu, const Coming& coming) const {
@@ -173,7 +194,7 @@ Status Gpu::CheckRoomIn(std::string_view name, const Coming& coming) const {
   const VgpuSpec& spec = time().state(*vgpu).spec;
   if (spec.memory_bytes == 0) return Status::Ok();
   if (IsOfGrant(spec)) return CheckRoomBesideGrants(*vgpu, coming);
-  return vgpus_[*vgpu].pages().size() < spec.processes ? Status::Ok() : CheckRoomInLimit(*vgpu);
+  return SessionsWithRoom(*vgpu) < spec.processes ? Status::Ok() : CheckRoomInLimit(*vgpu);
 }
 
 Status Gpu::CheckRoomInLimit(VgpuId vgpu) const {
@@ -211,6 +232,7 @@ void Gpu::JoinMemoryOf(Member& member) {
 void Gpu::LookAtAllMemory() {
   for (const std::unique_ptr<Member>& member : members_) LookAtMemory(*member);
   for (const VgpuId vgpu : time().vgpus()) {
+    GiveRoomFor(vgpu);
     const std::vector<WorkerPages*> pages = vgpus_[vgpu].pages();
     if (time().state(vgpu).spec.memory_bytes != 0) TellMemoryOfOthers(pages, row_, ContextsOfLimit(vgpu));
   }
@@ -243,14 +265,14 @@ Gpu::Memory Gpu::MemoryHeldBy(VgpuId vgpu) const {
     held.bytes += one;
     uint64_t left = one;
     for (size_t kind = 0; kind < kMemoryKinds; ++kind) {
-      if (kind == static_cast<size_t>(MemoryKind::kContexts)) continue;
+      if (kind == static_cast<size_t>(MemoryKind::kContexts) && !CountsItsContext(*member)) continue;
       const uint64_t part = std::min(left, report.memory_by_kind[kind].load(std::memory_order_relaxed));
       held.by_kind[kind] += part;
       left -= part;
     }
   }
   const uint64_t contexts = ContextsOfLimit(vgpu);
-  held.by_kind[static_cast<size_t>(MemoryKind::kContexts)] = contexts;
+  held.by_kind[static_cast<size_t>(MemoryKind::kContexts)] += contexts;
   held.bytes += contexts;
   return held;
 }

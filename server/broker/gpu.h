@@ -177,6 +177,12 @@ class Gpu {
   uint64_t ContextsOfLimit(VgpuId vgpu) const;
   // There, or coming.
   size_t SessionsOf(VgpuId vgpu, const Coming& coming) const;
+  // Began without room for a context: its worker counts it with the first one that it makes, as memory that the session holds.
+  bool CountsItsContext(const Member& member) const;
+  // Sessions of the vGPU whose contexts are counted here.
+  size_t SessionsWithRoom(VgpuId vgpu) const;
+  // Lets sessions that began without make their contexts in the room of those that have ended.
+  void GiveRoomFor(VgpuId vgpu);
   // What sessions hold that is of no limit: of vGPUs without one all, of grants the contexts of further sessions.
   uint64_t HeldBesideLimits(const Coming& coming) const;
   Status CheckRoomInLimit(VgpuId vgpu) const;

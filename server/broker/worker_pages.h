@@ -29,6 +29,9 @@ class WorkerPages {
   // Its words of memory are written as vgpu_memory.h says.
   GatePage::Row& memory(size_t row) { return gate_->rows[row]; }
   const GatePage::Row& memory(size_t row) const { return gate_->rows[row]; }
+  // What its first context there is to take of the limit (GatePage).
+  std::atomic<uint64_t>& context_bytes(size_t row) { return gate_->context_bytes[row]; }
+  const std::atomic<uint64_t>& context_bytes(size_t row) const { return gate_->context_bytes[row]; }
   // Whoever waits for a word of the gate page.
   void WakeAll();
 

@@ -49,9 +49,15 @@ void GateMemory::SayEnd(GateEnd why) const {
 }
 
 Status GateMemory::SetMemoryLimit(uint32_t row, uint64_t bytes) const {
-  const auto at =
-      static_cast<off_t>(offsetof(GatePage, rows) + row * sizeof(GatePage::Row) + offsetof(GatePage::Row, memory_limit));
-  if (pwrite(gate_.get(), &bytes, sizeof(bytes), at) == sizeof(bytes)) return Status::Ok();
+  return Set(offsetof(GatePage, rows) + row * sizeof(GatePage::Row) + offsetof(GatePage::Row, memory_limit), bytes);
+}
+
+Status GateMemory::SetContextBytes(uint32_t row, uint64_t bytes) const {
+  return Set(offsetof(GatePage, context_bytes) + row * sizeof(uint64_t), bytes);
+}
+
+Status GateMemory::Set(size_t at, uint64_t value) const {
+  if (pwrite(gate_.get(), &value, sizeof(value), static_cast<off_t>(at)) == sizeof(value)) return Status::Ok();
   return Status::FromErrno("cannot write into a gate page", errno);
 }
 

@@ -21,6 +21,8 @@ class GateMemory {
   void SayEnd(GateEnd why) const;
   // What the session's vGPU may hold of the memory of a GPU. Before the worker has its client.
   Status SetMemoryLimit(uint32_t row, uint64_t bytes) const;
+  // What the session's first context there takes of that limit; without, nothing. Likewise.
+  Status SetContextBytes(uint32_t row, uint64_t bytes) const;
 
   int gate_fd() const { return gate_.get(); }                // may be written
   int worker_gate_fd() const { return worker_gate_.get(); }  // may be read
@@ -28,6 +30,9 @@ class GateMemory {
   int event_fd() const { return event_.get(); }
 
  private:
+  // A word of the gate page.
+  Status Set(size_t at, uint64_t value) const;
+
   UniqueFd gate_;
   UniqueFd worker_gate_;
   UniqueFd report_;

@@ -290,6 +290,7 @@ void Supervisor::BeginSession(Silent& client, std::span<const std::byte> message
     std::memcpy(gpu.uuid, broker_.gpus()[row].data(), sizeof(gpu.uuid));
     wish.gpus += (wish.gpus.empty() ? "" : ",") + gpu.UuidText();
     if (i < vgpus->memory_limits.size()) wish.memory_limits[row] = vgpus->memory_limits[i];
+    if (i < vgpus->context_bytes.size() && vgpus->context_bytes[i] != 0) wish.context_bytes[row] = vgpus->context_bytes[i];
   }
   Result<WorkerPool::Process> process = pool_.Serve(wish, client.connection);
   if (!process.ok()) {

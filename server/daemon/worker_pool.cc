@@ -49,6 +49,7 @@ size_t StartsAtOnce() { return std::max(1U, std::thread::hardware_concurrency() 
 // Before the worker has its client: it counts its session's memory from the first call.
 Status LimitMemory(const WorkerWish& wish, const GateMemory& gate) {
   for (const auto& [row, bytes] : wish.memory_limits) RETURN_IF_ERROR(gate.SetMemoryLimit(row, bytes));
+  for (const auto& [row, bytes] : wish.context_bytes) RETURN_IF_ERROR(gate.SetContextBytes(row, bytes));
   return Status::Ok();
 }
 
@@ -186,6 +187,8 @@ WorkerPool::Kind& WorkerPool::KindOf(const WorkerWish& wish) {
 }
 
 Result<WorkerPool::Process> WorkerPool::TakeOrStart(const Kind& kind, const WorkerWish& wish, UniqueFd& connection) {
+  // One that has waited has a context.
+  if (!wish.context_bytes.empty()) return Start(wish, &connection);
   for (const bool ready : {true, false}) {
     for (auto next = waiting_.begin(); next != waiting_.end();) {
       const auto waiting = next++;

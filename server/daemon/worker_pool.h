@@ -40,6 +40,7 @@ struct WorkerWish {
   std::string gpus;  // UUIDs of those that it may have at all, separated by commas; empty: all of the server's
   std::map<uint32_t, uint64_t>
       memory_limits{};  // of its vGPUs, by row, in bytes; which process serves it does not depend on them
+  std::map<uint32_t, uint64_t> context_bytes{};  // as GatePage has them. One with any is served by a process that has no context
 };
 
 class WorkerPool {

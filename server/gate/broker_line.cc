@@ -173,6 +173,7 @@ void AskAnswer::Encode(Encoder& out) const {
   out.Pod(static_cast<uint32_t>(rows.size()));
   for (const uint32_t row : rows) out.Pod(row);
   PutEach(out, memory_limits, rows.size());
+  PutEach(out, context_bytes, rows.size());
 }
 
 Result<AskAnswer> AskAnswer::Decode(std::span<const std::byte> message) {
@@ -187,6 +188,7 @@ Result<AskAnswer> AskAnswer::Decode(std::span<const std::byte> message) {
     if (row >= kGateRowsMax) in.Fail();
   }
   answer.memory_limits = GetEach(in, answer.rows.size());
+  answer.context_bytes = GetEach(in, answer.rows.size());
   if (!in.AtEnd()) return Malformed("answer for a session");
   return answer;
 }

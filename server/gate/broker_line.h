@@ -120,6 +120,7 @@ struct AskAnswer {
   std::string sentence;
   std::vector<uint32_t> rows;             // the GPUs of the session, in its order
   std::vector<uint64_t> memory_limits{};  // of its vGPU on each; Encode() takes 0, no limit, where there is none
+  std::vector<uint64_t> context_bytes{};  // likewise: what its first context is to take of that limit; 0: it has its room
 
   void Encode(Encoder& out) const;
   static Result<AskAnswer> Decode(std::span<const std::byte> message);

@@ -58,6 +58,9 @@ struct GatePage {
   uint32_t row_count;                 // as `uuid`
   std::atomic<uint32_t> caught;  // why the session ends, beside what its rows say: GateEnd (server/gate/gate_end.h); the daemon's
   Row rows[kGateRowsMax];
+  // By row: what the session's first context there takes of the limit; 0: it has its room already. The daemon writes it before
+  // the session begins. The broker makes it 0, and nothing else.
+  std::atomic<uint64_t> context_bytes[kGateRowsMax];
 };
 static_assert(sizeof(GatePage) <= 4096);
 static_assert(std::atomic<uint64_t>::is_always_lock_free);

@@ -31,6 +31,21 @@ for call in (cuda.cuInit(0), cuda.cuDeviceGetPCIBusId(bus, 32, 0), cuda.cuDevice
     assert call == 0, call
 print(bus.value, uuid.raw.hex())
 """
+# What a program without a context is told, whether it can make one, and then for each line whether it can have one and so many MiB.
+MAKES_CONTEXTS = """
+import ctypes, sys
+from ctypes import byref
+cuda, context, memory = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_ulonglong()
+name, total = ctypes.create_string_buffer(64), ctypes.c_size_t()
+told = [cuda.cuInit(0), cuda.cuDeviceGetName(name, 64, 0), cuda.cuDeviceTotalMem_v2(byref(total), 0)]
+print(told, total.value >> 20, [cuda.cuCtxCreate_v2(byref(context), 0, 0), cuda.cuDevicePrimaryCtxRetain(byref(context), 0)], flush=True)
+has_context = False
+for line in sys.stdin:
+    made = 0 if has_context else cuda.cuDevicePrimaryCtxRetain(byref(context), 0)
+    has_context = made == 0
+    if has_context: cuda.cuCtxSetCurrent(context)
+    print([made] + ([cuda.cuMemAlloc_v2(byref(memory), int(line) << 20)] if has_context else []), flush=True)
+"""
 MIB = 1 << 20
 LIMIT = 64 * MIB
 
@@ -211,12 +226,43 @@ class Memory(VgpuTest):
         self.holder(300)
         self.assertFalse(self.has(21))
         self.assertTrue(self.has(20))
-        # A full one says so, and is still told of.
+        # In a full one there is no context, as on a card that is full.
         self.holder(20)
         full = self.limited("try", "1", check=False)
-        self.assertIn("cuInit(0): 46", full.stderr)  # DEVICE_UNAVAILABLE
-        self.assertIn("vGPU 'small' has no memory for one more program: 384 MiB of 384 MiB are held, and its context takes 64 MiB", full.stderr)
+        self.assertRegex(full.stderr, r"cuDevicePrimaryCtxRetain\(.*\): 2\n")  # OUT_OF_MEMORY
         self.assertTrue(self.has(384, name="other"))
+
+    def test_a_program_in_a_full_vgpu_begins_without_a_context(self):
+        """And makes one when there is room: beside the limit, or of it."""
+        self.serve(vgpu("small", 0.3, memory="384MiB"), options=("--warm-workers", "1"),
+                   TESSERA_EMULATOR_MEMORY_MIB="1024", TESSERA_EMULATOR_CONTEXT_MIB="64")
+        first = self.holder(300)
+        second = self.holder(20)  # with its context, of the limit
+        def begin():
+            program = subprocess.Popen([TESSERA, "run", "--quiet", "--server", self.server.url, "--vgpu", "small", "--", sys.executable, "-c",
+                                        MAKES_CONTEXTS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment())
+            end_with_test(program)
+            self.addCleanup(self.end, program)
+            # cuInit, cuDeviceGetName, cuDeviceTotalMem; cuCtxCreate, cuDevicePrimaryCtxRetain.
+            self.assertEqual(program.stdout.readline(), "[0, 0, 0] 384 [2, 2]\n", self.server.words())
+            return program
+        def tries(program, mebibytes):
+            program.stdin.write(f"{mebibytes}\n")
+            program.stdin.flush()
+            return program.stdout.readline()
+        third, fourth = begin(), begin()
+        self.assertEqual(tries(third, 1), "[2]\n")
+        self.end(second)
+        self.wait_for_told(held=300 * MIB)
+        self.assertEqual(tries(third, 21), "[0, 2]\n")
+        self.assertEqual(tries(third, 20), "[0, 0]\n")
+        self.assertEqual(self.wait_for_told(held=384 * MIB)["contexts"], 64 * MIB)
+        self.assertEqual(tries(fourth, 1), "[2]\n")
+        # The room beside the limit, which the first one had.
+        self.end(first)
+        self.wait_for_told(held=84 * MIB)
+        self.assertEqual(tries(fourth, 300), "[0, 0]\n")
+        self.assertEqual(self.wait_for_told(held=384 * MIB)["contexts"], 64 * MIB)
 
     def test_a_broker_that_starts_anew_finds_what_is_held(self):
         self.serve(vgpu("small", 0.5, memory=LIMIT))

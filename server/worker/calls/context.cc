@@ -14,6 +14,8 @@
 namespace tessera {
 
 void Do_cuCtxCreate_v2(CallContext& call, const cuCtxCreate_v2Request& request) {
+  if (!call.worker().parts().memory().charges().ledger().TakeContext(request.device))
+    return call.Finish(CUDA_ERROR_OUT_OF_MEMORY);
   CUcontext context = nullptr;
   CUresult result = call.driver().cuCtxCreate_v2(&context, request.flags, request.device);
   if (result == CUDA_ERROR_OUT_OF_MEMORY && AskOthersForRoom(call.worker(), request.device, 0)) {

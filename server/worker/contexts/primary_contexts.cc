@@ -44,6 +44,7 @@ CUresult PrimaryContexts::Retain(HandleId id, CUdevice device, unsigned flags) {
     if (result != CUDA_SUCCESS) return result;
   }
   if (context == nullptr) {
+    if (!worker_.parts().memory().charges().ledger().TakeContext(device)) return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult result = driver.cuDevicePrimaryCtxRetain(&context, device);
     if (result == CUDA_ERROR_OUT_OF_MEMORY && AskOthersForRoom(worker_, device, 0)) {
       result = driver.cuDevicePrimaryCtxRetain(&context, device);

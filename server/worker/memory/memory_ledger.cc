@@ -15,7 +15,8 @@ MemoryLedger::MemoryLedger(const DriverTable& driver, const GatePages& pages, St
     : pages_(pages), stop_(std::move(stop)) {
   if (pages.gate == nullptr || pages.report == nullptr) return;
   for (const int row : GateRowsOf(driver, *pages.gate)) {
-    lanes_.push_back(row == kNoRow ? Lane{} : Lane{&pages.gate->rows[row], &pages.report->rows[row]});
+    lanes_.push_back(row == kNoRow ? Lane{}
+                                   : Lane{&pages.gate->rows[row], &pages.report->rows[row], &pages.gate->context_bytes[row]});
   }
 }
 
@@ -45,6 +46,22 @@ bool MemoryLedger::Take(CUdevice device, MemoryKind kind, uint64_t bytes) {
   const uint64_t held = lane->report->memory_held.load(std::memory_order_relaxed);
   if (held + bytes > lane->gate->memory_limit.load(std::memory_order_relaxed)) return false;
   return Ask(*lane, bytes) && TryTake(*lane, kind, bytes);
+}
+
+bool MemoryLedger::TakeContext(CUdevice device) {
+  if (LaneOf(device) == nullptr) return true;
+  Lane& lane = lanes_[static_cast<size_t>(device)];
+  uint64_t bytes = 0;
+  const auto try_once = [&] {
+    MutexLock lock(ask_mutex_);
+    bytes = lane.has_context ? 0 : lane.context_bytes->load(std::memory_order_seq_cst);
+    if (bytes == 0) return true;
+    return lane.has_context = TryTake(lane, MemoryKind::kContexts, bytes);
+  };
+  if (try_once()) return true;
+  const uint64_t held = lane.report->memory_held.load(std::memory_order_relaxed);
+  if (held + bytes > lane.gate->memory_limit.load(std::memory_order_relaxed)) return false;
+  return Ask(lane, bytes) && try_once();
 }
 
 void MemoryLedger::Give(CUdevice device, MemoryKind kind, uint64_t bytes) {

@@ -45,6 +45,9 @@ class MemoryLedger {
   bool Take(CUdevice device, MemoryKind kind, uint64_t bytes) EXCLUDES(ask_mutex_);
   // They are not held any more: the driver has them back.
   void Give(CUdevice device, MemoryKind kind, uint64_t bytes);
+  // Before a context is made: counts what the session's first one takes, where it began without room for one. False: its vGPU has
+  // none; a later try may find some. What was counted stays until the session ends, however many contexts it makes.
+  bool TakeContext(CUdevice device) EXCLUDES(ask_mutex_);
   // What is held already, and was found to be so by measuring: counted, whatever the limit.
   void Add(CUdevice device, MemoryKind kind, uint64_t bytes);
 
@@ -62,6 +65,8 @@ class MemoryLedger {
   struct Lane {
     const GatePage::Row* gate = nullptr;  // null: no page knows it
     ReportPage::Row* report = nullptr;
+    const std::atomic<uint64_t>* context_bytes = nullptr;  // GatePage's
+    bool has_context = false;                              // it was counted; under ask_mutex_
   };
   const Lane* LaneOf(CUdevice device) const;
   static bool TryTake(const Lane& lane, MemoryKind kind, uint64_t bytes);

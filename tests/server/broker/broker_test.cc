@@ -180,18 +180,53 @@ TEST(Broker, AProgramWithoutRoomForItsContextWaitsForIt) {
   server.End(first);
   ASSERT_TRUE(server.answer().has_value());
   EXPECT_EQ(server.answer()->code, StatusCode::kOk);
+  EXPECT_EQ(server.answer()->context_bytes, std::vector<uint64_t>{0});
   full();
   server.BeginToAsk(ask);
   server.RunFor(Broker::kRoomWaitNs + 200 * kMs);
   ASSERT_TRUE(server.answer().has_value());
-  EXPECT_EQ(server.answer()->code, StatusCode::kResourceExhausted);
-  EXPECT_THAT(server.answer()->sentence, HasSubstr("321 MiB of 384 MiB are held, and its context takes 64 MiB"));
+  EXPECT_EQ(server.answer()->code, StatusCode::kOk) << "it begins without one, as on a card that is full";
+  EXPECT_EQ(server.answer()->context_bytes, std::vector<uint64_t>{64 * kMib});
   server.BeginToAsk({8, "a", "uid:5", false});
   EXPECT_TRUE(server.answer().has_value()) << "a question needs no room";
   for (size_t i = 0; i < Broker::kWaitingMax; ++i) server.BeginToAsk(ask);
   EXPECT_FALSE(server.answer().has_value());
   server.BeginToAsk(ask);
   EXPECT_TRUE(server.answer().has_value()) << "so many do not wait";
+}
+
+// Whoever began without room counts its context itself, and has the room of one that has ended where it has made none yet.
+TEST(Broker, AProgramThatBeganWithoutRoomCountsItsContext) {
+  constexpr uint64_t kMib = uint64_t{1} << 20;
+  VirtualServer server({}, 1, 64 * kMib);
+  ASSERT_EQ(server.TakeFile("[[vgpu]]\nname='a'\nrequest=0.5\nmemory='384MiB'\n").code, StatusCode::kOk);
+  const auto begin_without = [&]() -> VirtualWorker& {
+    VirtualWorker& worker = server.Begin("a");
+    worker.pages->gate().context_bytes[0] = 64 * kMib;
+    return worker;
+  };
+  const auto held = [&] { return server.gpu().MemoryHeldBy(*server.gpu().FindVgpu("a")); };
+  const auto contexts = [&] { return held().by_kind[static_cast<size_t>(MemoryKind::kContexts)]; };
+  VirtualWorker& first = server.Begin("a");
+  first.pages->report().rows[0].memory_held = 200 * kMib;
+  VirtualWorker& second = begin_without();
+  VirtualWorker& third = begin_without();
+  server.RunFor(200 * kMs);
+  EXPECT_EQ(held().bytes, 200 * kMib) << "neither has a context";
+  EXPECT_EQ(second.pages->gate().context_bytes[0], 64 * kMib);
+  // The second makes one.
+  second.pages->report().rows[0].memory_by_kind[static_cast<size_t>(MemoryKind::kContexts)] = 64 * kMib;
+  second.pages->report().rows[0].memory_held = 64 * kMib;
+  EXPECT_EQ(held().bytes, 264 * kMib);
+  EXPECT_EQ(contexts(), 64 * kMib);
+  // What the first one's had is the third one's.
+  server.End(first);
+  EXPECT_EQ(second.pages->gate().context_bytes[0], 64 * kMib);
+  EXPECT_EQ(third.pages->gate().context_bytes[0], 0u);
+  EXPECT_EQ(held().bytes, 64 * kMib);
+  // One more is of the limit, as ever.
+  server.Begin("a");
+  EXPECT_EQ(contexts(), 128 * kMib);
 }
 
 // A grant has room for the contexts of as many processes as its job asked for; one more takes what nobody was promised.

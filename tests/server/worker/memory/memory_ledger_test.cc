@@ -131,6 +131,23 @@ TEST_F(MemoryLedgerTest, WhatWasMeasuredCountsBeyondTheLimit) {
   EXPECT_FALSE(ledger.Take(0, kKind, 1));
 }
 
+TEST_F(MemoryLedgerTest, AContextIsCountedOnceWhereItHasNoRoomYet) {
+  row().memory_limit = row().memory_budget = 10 * kMiB;
+  MemoryLedger ledger = Make();
+  EXPECT_TRUE(ledger.TakeContext(0));
+  EXPECT_EQ(report().memory_held.load(), 0u) << "it has its room";
+  gate_->context_bytes[0] = 4 * kMiB;
+  ASSERT_TRUE(ledger.Take(0, kKind, 7 * kMiB));
+  EXPECT_FALSE(ledger.TakeContext(0));
+  EXPECT_EQ(report().memory_held.load(), 7 * kMiB);
+  ledger.Give(0, kKind, kMiB);
+  EXPECT_TRUE(ledger.TakeContext(0)) << "there is room by now";
+  EXPECT_TRUE(ledger.TakeContext(0)) << "another one";
+  EXPECT_EQ(report().memory_held.load(), 10 * kMiB);
+  EXPECT_EQ(report().memory_by_kind[static_cast<size_t>(MemoryKind::kContexts)].load(), 4 * kMiB);
+  EXPECT_TRUE(ledger.TakeContext(7)) << "no page knows it";
+}
+
 TEST_F(MemoryLedgerTest, ChargedGivesBackWhatFailed) {
   row().memory_limit = row().memory_budget = 10 * kMiB;
   MemoryLedger ledger = Make();
