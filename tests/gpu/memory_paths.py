@@ -12,6 +12,7 @@ from tenants import row, spec
 from ways import product
 
 LIMITS = pathlib.Path(__file__).resolve().parent / "limits"
+MAKES_CONTEXTS = pathlib.Path(__file__).resolve().parents[1] / "support" / "makes_contexts.py"
 MIB = 1 << 20
 PATHS = ["blocks", "small-blocks", "pitched", "physical", "mapped", "pool", "destroyed-pool", "arrays", "volumes", "mipmaps", "heap", "variables",
          "graph-memory", "local-memory", "graph-local-memory"]
@@ -123,6 +124,38 @@ def paths_cell(machine):
         beyond = (used.most - before - machine.limit - context) / MIB
         row("paths", path, f"{'right' if status == 0 else f'FAILED ({status})'} {100 * had:.2f} %, beyond it {beyond:+.0f} MiB", ">= 99.8 %, <= +64",
             status == 0 and 0.998 <= had <= 1 and beyond <= 64)
+    server.stop()
+
+
+def full_cell(machine):
+    """A program that begins in a vGPU without room for its context: what its calls return, then, and when another has ended."""
+    server = machine.serve([limited("a", machine.limit)], "--warm-workers", "1")
+    context = device(server).get("context_bytes", 0)
+    if context == 0:  # as on the emulated GPU
+        server.stop()
+        return
+    holder = hold(machine, server, "a", (machine.limit - context // 2) // MIB)
+    program = forward(server, "a", [sys.executable, MAKES_CONTEXTS])
+    began = program.stdout.readline().strip()
+    torch = end_of(forward(server, "a", [sys.executable, "-c", "import torch; torch.zeros(1, device='cuda')"]))
+    holder.communicate("\n")
+
+    def has_room():
+        program.stdin.write("64\n")
+        program.stdin.flush()
+        return program.stdout.readline().strip()
+
+    for _ in range(20):  # the holder's process is reaped
+        later = has_room()
+        if later == "[0, 0]":
+            break
+        time.sleep(0.1)
+    status, _, error = end_of(program)
+    (machine.out / "full.log").write_text(f"{began}\n{later}\n{error}\n{torch}")
+    row("full", "a further program: cuInit ... , contexts; then with room", f"{began}; {later}", "0, 0, 0; 2, 2; 0, 0",
+        status == 0 and began == f"[0, 0, 0] {machine.limit // MIB} [2, 2]" and later == "[0, 0]")
+    if "No module named" not in torch[2]:
+        row("full", "PyTorch's first tensor", torch[2].strip().splitlines()[-1][:80] if torch[2] else "fits", "out of memory", "out of memory" in torch[2])
     server.stop()
 
 

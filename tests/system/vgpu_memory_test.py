@@ -32,20 +32,7 @@ for call in (cuda.cuInit(0), cuda.cuDeviceGetPCIBusId(bus, 32, 0), cuda.cuDevice
 print(bus.value, uuid.raw.hex())
 """
 # What a program without a context is told, whether it can make one, and then for each line whether it can have one and so many MiB.
-MAKES_CONTEXTS = """
-import ctypes, sys
-from ctypes import byref
-cuda, context, memory = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_ulonglong()
-name, total = ctypes.create_string_buffer(64), ctypes.c_size_t()
-told = [cuda.cuInit(0), cuda.cuDeviceGetName(name, 64, 0), cuda.cuDeviceTotalMem_v2(byref(total), 0)]
-print(told, total.value >> 20, [cuda.cuCtxCreate_v2(byref(context), 0, 0), cuda.cuDevicePrimaryCtxRetain(byref(context), 0)], flush=True)
-has_context = False
-for line in sys.stdin:
-    made = 0 if has_context else cuda.cuDevicePrimaryCtxRetain(byref(context), 0)
-    has_context = made == 0
-    if has_context: cuda.cuCtxSetCurrent(context)
-    print([made] + ([cuda.cuMemAlloc_v2(byref(memory), int(line) << 20)] if has_context else []), flush=True)
-"""
+MAKES_CONTEXTS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support", "makes_contexts.py")
 MIB = 1 << 20
 LIMIT = 64 * MIB
 
@@ -239,7 +226,7 @@ class Memory(VgpuTest):
         first = self.holder(300)
         second = self.holder(20)  # with its context, of the limit
         def begin():
-            program = subprocess.Popen([TESSERA, "run", "--quiet", "--server", self.server.url, "--vgpu", "small", "--", sys.executable, "-c",
+            program = subprocess.Popen([TESSERA, "run", "--quiet", "--server", self.server.url, "--vgpu", "small", "--", sys.executable,
                                         MAKES_CONTEXTS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment())
             end_with_test(program)
             self.addCleanup(self.end, program)
