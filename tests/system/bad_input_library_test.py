@@ -216,7 +216,7 @@ class Library(TableTest):
 
     @row("server full, or out of processes, descriptors, memory")
     def test_too_few_open_files_in_the_server(self):
-        self.with_server(UNAVAILABLE, "cannot start a worker.*ulimit", server_before=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (17, 17)))
+        self.with_server(UNAVAILABLE, "cannot start a worker.*ulimit", server_before=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20)))
 
     @row("too little memory on the GPU")
     def test_too_little_memory_of_the_gpu(self):
