@@ -64,7 +64,7 @@ nlohmann::json FindingOf(const control::v1::ServerList& servers) {
   std::string why;
   for (const control::v1::ServerState& server : servers.servers()) {
     gpus += static_cast<size_t>(server.gpus_size());
-    if (server.problem().empty() || ++not_offered > kNotOfferedTold) continue;
+    if (server.problem().empty() || server.gpus_size() == 0 || ++not_offered > kNotOfferedTold) continue;
     why += fmt::format("{}{} {}", why.empty() ? "" : "; ", Printable(server.server()), Printable(server.problem()));
   }
   const auto count = static_cast<size_t>(servers.servers_size());

@@ -31,6 +31,7 @@ GpuAmount Inventory::Gpu::Free() const {
 std::string Inventory::Server::NotOffered(int64_t now_ns) const {
   if (closed) return closed->empty() ? "is cordoned" : "is cordoned: " + *closed;
   if (std::string away = Away(now_ns); !away.empty()) return away;
+  if (gpus.empty()) return "has no GPU";
   return takes_tickets ? "" : "takes no tickets: its tesserad is to be started with --placer";
 }
 

@@ -49,8 +49,8 @@ int Run(const NodeOptions& options) {
   // As long as the process: threads go on with it.
   const Status status = RunNode(options, *std::move(*helper).release(), **store, notice, [&] {
     if (options.daemon_fd < 0) {
-      Announce(std::string(kName) + ": " + options.host_id + ", server unix:" + options.server_path + ", placer " +
-               options.placer);
+      const std::string server = options.server_path.empty() ? "no server" : "server unix:" + options.server_path;
+      Announce(std::string(kName) + ": " + options.host_id + ", " + server + ", placer " + options.placer);
     }
     notice.Ready(options.host_id + ", placer " + options.placer);
   });

@@ -28,15 +28,18 @@ Example:
 }  // namespace
 
 int ParseNodeOptions(int argc, char** argv, NodeOptions* options) {
-  ServiceCommandLine line("tessera-node", "Makes a tesserad of this host known to a placer, and carries out what that orders.",
-                          kFooter, *options);
+  ServiceCommandLine line("tessera-node",
+                          "Makes a host, and a tesserad there, known to a placer, and carries out what that orders.", kFooter,
+                          *options);
   line.app().remove_option(line.app().get_option("--hello-timeout"));  // nobody connects to it
   std::string server;
   line.app()
       .add_option("--placer", options->placer,
                   "Where the placer listens; a path alone is unix:PATH, a host alone tls://HOST:4190")
       ->type_name("unix:PATH|tls://HOST:PORT");
-  line.app().add_option("--server", server, "The socket of tesserad: unix:PATH, or a path")->type_name("unix:PATH");
+  line.app()
+      .add_option("--server", server, "The socket of tesserad: unix:PATH, or a path (default: this host has none, and no GPU)")
+      ->type_name("unix:PATH");
   line.app()
       .add_option("--control", options->control,
                   "The socket of its control API (default: that of --server, with .control at the end)")
@@ -66,35 +69,42 @@ int ParseNodeOptions(int argc, char** argv, NodeOptions* options) {
     return line.Refuse("--sandbox takes auto, require, off or log, not '" + sandbox + "'");
   }
   options->private_root = !machine_root;
-  if (options->placer.empty() || server.empty()) {
-    return line.Refuse("--placer unix:PATH|tls://HOST:PORT and --server unix:PATH are required");
+  if (options->placer.empty()) return line.Refuse("--placer unix:PATH|tls://HOST:PORT is required");
+  if (server.empty() && !(options->control.empty() && options->addresses.empty())) {
+    return line.Refuse("--control and --address are of a server: name it with --server unix:PATH");
   }
   options->placer = AddressMeantBy(options->placer, kPlacerPort);
   if (UnixPathOf(options->placer).empty() && !options->placer.starts_with("tls://")) {
     return line.Refuse("'" + options->placer + "' is no address of a placer: --placer takes unix:PATH or tls://HOST:PORT");
   }
-  server = AddressMeantBy(server);
-  options->server_path = UnixPathOf(server);
-  if (options->server_path.empty()) return line.Refuse("'" + server + "' is no server on this host: --server takes unix:PATH");
-  if (options->control.empty()) options->control = server + ".control";
-  options->control = AddressMeantBy(options->control, kControlPort);
-  if (UnixPathOf(options->control).empty()) {
-    return line.Refuse("'" + options->control + "' is no control API on this host: --control takes unix:PATH");
+  if (!server.empty()) {
+    server = AddressMeantBy(server);
+    options->server_path = UnixPathOf(server);
+    if (options->server_path.empty()) {
+      return line.Refuse("'" + server + "' is no server on this host: --server takes unix:PATH");
+    }
+    if (options->control.empty()) options->control = server + ".control";
+    options->control = AddressMeantBy(options->control, kControlPort);
+    if (UnixPathOf(options->control).empty()) {
+      return line.Refuse("'" + options->control + "' is no control API on this host: --control takes unix:PATH");
+    }
   }
   for (std::string& address : options->addresses) address = AddressMeantBy(address);
   // In its sandbox it may be another user, whose directory is another, and sees no files.
   options->host = HostDigest();
   options->keys = LocateKeyFiles(TlsRole::kClient, options->keys);
-  if (options->addresses.empty()) {
+  if (options->addresses.empty() && !server.empty()) {
     std::error_code error;
     options->addresses = {"unix:" + std::filesystem::absolute(options->server_path, error).lexically_normal().string()};
   }
-  if (options->host_id.empty()) options->host_id = HostIdHere(options->server_path);
+  // Of a host without a server there is one of each.
+  const std::string path = server.empty() ? "/" : options->server_path;
+  if (options->host_id.empty()) options->host_id = HostIdHere(path);
   if (!IsHostId(options->host_id)) {
     return line.Refuse("--host-id takes 1 to 63 characters that can be printed, not '" + options->host_id + "'");
   }
   constexpr size_t kSqliteEnd = 4;  // "-wal"
-  if (options->state.empty()) options->state = StatePath(options->server_path, ".grants", kSqliteEnd);
+  if (options->state.empty()) options->state = StatePath(path, ".grants", kSqliteEnd);
   if (options->state.empty())
     return line.Refuse("there is no directory of state for this user and server: name a file with --state");
   return -1;

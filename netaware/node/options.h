@@ -12,8 +12,8 @@ namespace tessera {
 
 struct NodeOptions : ServiceOptions {
   std::string placer;                  // unix:PATH or tls://HOST:PORT
-  std::string server_path;             // of --server unix:PATH
-  std::string control;                 // unix:PATH
+  std::string server_path;             // of --server unix:PATH; empty: this host has no server
+  std::string control;                 // unix:PATH; empty likewise
   std::vector<std::string> addresses;  // at which clients reach the server
   std::string state;                   // path of the ledger
   std::string host_id;

@@ -49,7 +49,8 @@ class Node : public NodeOut {
   Node(const NodeOptions& options, const NodeMeans& means, NodeQueue& queue, ServiceNotice& notice)
       : queue_(queue),
         notice_(notice),
-        server_{options.host_id, options.host, options.addresses, {}, options.daemon_fd >= 0},
+        has_server_(!options.server_path.empty()),
+        server_{options.host_id, options.host, options.addresses, {}, options.daemon_fd >= 0 || !has_server_},
         broker_(options.control, options.server_path, means, queue,
                 {.described = [this](auto devices) { server_.devices = std::move(devices); },
                  .list =
@@ -65,7 +66,7 @@ class Node : public NodeOut {
                  .lost = [this] { core_->PlacerLost(); }}) {
     if (options.daemon_fd >= 0) {
       daemon_.emplace(UniqueFd(options.daemon_fd));
-    } else {
+    } else if (has_server_) {
       LogWarning(
           "the GPUs of this server are not offered: its tesserad has not started this node, and takes no tickets; end this node, "
           "and start tesserad with --placer {}",
@@ -82,7 +83,11 @@ class Node : public NodeOut {
 
   // `helper`: hung up when that has ended.
   Status Run(int signals, int helper) {
-    broker_.Start();
+    if (has_server_) {
+      broker_.Start();
+    } else {
+      placer_.Start();
+    }
     for (;;) {
       notice_.Beat(MonotonicNs());
       const int64_t again_ms = std::min(core_->Turn(Now()), Beat());
@@ -121,7 +126,7 @@ class Node : public NodeOut {
     placer_.Start();
   }
   control::v1::FromNode Register() {
-    registered_ = core_->list()->gpus;
+    if (has_server_) registered_ = core_->list()->gpus;
     beat_ms_ = Now().steady_ms + kBeatMs;
     return RegistrationOf(server_, registered_, core_->Beat(Now()));
   }
@@ -158,6 +163,7 @@ class Node : public NodeOut {
   NodeQueue& queue_;
   ServiceNotice& notice_;
   std::unique_ptr<NodeCore> core_;
+  const bool has_server_;
   NodeServer server_;
   std::vector<ServerGpu> registered_;
   BrokerLine broker_;

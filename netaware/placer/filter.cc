@@ -71,7 +71,6 @@ bool Refusals::Refuse(const Wish& wish, const std::string& not_offered, const In
 uint32_t Refusals::fit() const { return looked_at_ - std::accumulate(refused_.begin(), refused_.end(), 0u); }
 
 std::string Refusals::Sentence(const Wish& wish) const {
-  if (looked_at_ == 0) return "the pool has no GPU";
   std::string text = fmt::format("{} wanted, {} of the pool's {} fit", Count(wish.gpus, "GPU"), fit(), looked_at_);
   if (refused_[kModel] > 0) text += fmt::format("; {} of another model: there is {}", refused_[kModel], Joined(models_, ", "));
   if (refused_[kServer] > 0) text += fmt::format("; {} of a server that {}", refused_[kServer], Joined(servers_, ", or "));

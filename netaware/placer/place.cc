@@ -169,11 +169,15 @@ std::string ReasonOf(const Refusals& refusals, const Wish& wish) {
                                                                    Placement::kGpusOfPartMax, Placement::kPartsMax));
 }
 
-// Servers that may come, or come back, with more than is known of them; empty: all are there.
+bool HasGpus(const Inventory& pool) {
+  return std::ranges::any_of(pool.servers(), [](const auto& server) { return !server.second.gpus.empty(); });
+}
+
+// Servers with GPUs that may come back with more than is known of them; empty: all are there.
 std::string AwaitedOf(const Inventory& pool, int64_t now_ns) {
-  if (pool.servers().empty()) return "no server has joined the pool";
   std::string text;
   for (const auto& [id, server] : pool.servers()) {
+    if (server.gpus.empty()) continue;
     if (const std::string away = server.Away(now_ns); !away.empty()) text += fmt::format("; server '{}' {}", id, away);
   }
   return text;
@@ -190,8 +194,8 @@ Placement Place(const Inventory& pool, const Wish& wish, int64_t now_ns, const S
   if (!Choose(CandidatesOf(pool, wish, {.empty = true}, &ever), wish).empty()) {
     return {.outcome = Placement::Outcome::kWaits, .parts = {}, .reason = ReasonOf(now, wish)};
   }
+  if (!HasGpus(pool)) return {.outcome = Placement::Outcome::kWaits, .parts = {}, .reason = "no server has joined the pool"};
   const std::string awaited = AwaitedOf(pool, now_ns);
-  if (pool.servers().empty()) return {.outcome = Placement::Outcome::kWaits, .parts = {}, .reason = awaited};
   return {.outcome = awaited.empty() ? Placement::Outcome::kNever : Placement::Outcome::kWaits,
           .parts = {},
           .reason = ReasonOf(ever, wish) + awaited};

@@ -267,7 +267,7 @@ class Pool(unittest.TestCase):
         wait_for(lambda: json.loads(run("tessera", "vgpu", "usage", "--server", URL, "-o", "json").stdout or "{}").get("rows"), "records of what it used")
 
     def test_a_node_of_its_own(self):
-        pathlib.Path("/etc/default/tessera-node").write_text(f"PLACER={PLACER}\nADDRESSES=\n")
+        pathlib.Path("/etc/default/tessera-node").write_text(f"PLACER={PLACER}\nOPTIONS=--server unix:/run/tessera/tessera.sock\n")
         systemctl("start", "tessera-node")
         self.addCleanup(systemctl, "stop", "tessera-node")
         status = self.runs("tessera-node")["StatusText"]

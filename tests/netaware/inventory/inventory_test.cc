@@ -63,6 +63,8 @@ TEST_F(InventoryTest, AServerThatTakesNoTicketsIsNotOffered) {
   EXPECT_EQ(ServerOf("alone").NotOffered(0), "takes no tickets: its tesserad is to be started with --placer");
   EXPECT_EQ(ServerOf("alone").Away(0), "");
   EXPECT_EQ(ServerOf("one").NotOffered(0), "");
+  ASSERT_TRUE(pool.Join({.id = "none"}, 0).ok());
+  EXPECT_EQ(ServerOf("none").NotOffered(0), "has no GPU");
   pool.Leave("alone");
   EXPECT_EQ(ServerOf("alone").NotOffered(0), "has left");
   ASSERT_TRUE(pool.Join(SomeServer("alone", 1), 0).ok());

@@ -170,8 +170,8 @@ TEST_F(PlaceTest, NothingIsRefusedForGoodWhileAServerIsAwaited) {
   PoolServer none{.id = "c"};
   Inventory without;
   ASSERT_TRUE(without.Join(none, 0).ok());
-  EXPECT_EQ(Place(without, {}, 0).outcome, Outcome::kNever);
-  EXPECT_EQ(Place(without, {}, 0).reason, "the pool has no GPU");
+  EXPECT_EQ(Place(without, {}, 0).outcome, Outcome::kWaits);
+  EXPECT_EQ(Place(without, {}, 0).reason, "no server has joined the pool");
 }
 
 TEST_F(PlaceTest, WhatServersDoNotHaveIsRefusedForGoodWithWhatTheyHave) {

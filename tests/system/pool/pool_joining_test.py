@@ -75,6 +75,22 @@ class Joining(PoolCase):
         self.start_server(1)
         self.assertEqual(self.pool.run("--gpu-share", "0.5", "--", "true").returncode, 0)
 
+    def test_a_host_without_a_gpu_is_known(self):
+        self.begin(devices=1)
+        node = Started(os.path.join(self.pool.directory, "node.log"), NODE, "--placer", self.pool.url, "--host-id", "bare",
+                       "--state", os.path.join(self.pool.directory, "bare.grants"))
+        self.addCleanup(node.stop)
+        self.assertEqual(node.ready, f"tessera-node: bare, no server, placer {self.pool.url}\n")
+        wait_for(lambda: "bare" in self.ask("get", "servers"), 20, "the host's joining")
+        self.assertRegex(self.ask("get", "servers"), "bare +- +0 +not offered: has no GPU\n")
+        self.assertRegex(self.ask("describe", "server", "bare"), "state +not offered: has no GPU\nconnection +joined\n")
+        self.assertEqual(node.words(), "")
+        # It keeps nothing back that never fits, there or away.
+        self.assertEqual(self.pool.run("--gpus", "2", "--", "true").returncode, 81)
+        self.assertEqual(node.stop(), 0)
+        wait_for(lambda: "has left" in self.ask("get", "servers"), 20, "the host's leaving")
+        self.assertEqual(self.pool.run("--gpus", "2", "--", "true").returncode, 81)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)
