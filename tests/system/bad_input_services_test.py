@@ -9,12 +9,13 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
 
 from bad_input import NOBODY, TableTest, TcpListener, check_rows, reachable_by_nobody, row
-from product import AGENT, BUILD, CLIENT, DAEMON, GATEWAY, HAS_CONTROL_API, TESSERA, Agent, Gateway, Keys, Server, environment, wait_for
+from product import AGENT, BUILD, CLIENT, DAEMON, GATEWAY, HAS_CONTROL_API, TESSERA, Agent, Gateway, Keys, Part, Server, environment, wait_for
 
 HEADING = "Bad input to the services"
 PLACER = os.path.join(BUILD, "bin/tessera-placer")
@@ -34,6 +35,18 @@ class Services(TableTest):
         done = subprocess.run([program, *words], capture_output=True, text=True, timeout=60, env=environment(**variables))
         self.check(done, code, sentence, (says or os.path.basename(program)) + ": ")
         self.assertEqual(done.stdout, "")
+
+    def check_read_only_store(self):
+        """One that was written before, on a file system that is mounted for reading: root writes everywhere else."""
+        where = f"{self.directory.name}/read_only"
+        os.mkdir(where)
+        if subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode != 0:
+            return print("\nSKIPPED: no namespace of mounts here, a read-only store was not tried", file=sys.stderr, flush=True)
+        words = ["--listen", self.url, "--store", f"sqlite:{where}/placer.db"]
+        self.assertEqual(Part(PLACER, *words).stop(), 0)
+        script = f'mount --bind {where} {where} && mount -o remount,bind,ro {where} && exec "$@"'
+        done = subprocess.run(["unshare", "--mount", "sh", "-c", script, "sh", PLACER, *words], capture_output=True, text=True, timeout=60, env=environment())
+        self.check(done, 4, "placer.db: .*Read-only file system", "tessera-placer: ")
 
     def tesserad(self, code, sentence, *words, **more):
         self.ends(DAEMON, code, sentence, "--listen", self.url, "--driver", "emulator", *words, **more)
@@ -227,7 +240,7 @@ class Services(TableTest):
         self.ends(PLACER, 2, "--ticket-life.*10 to 86400", "--listen", self.url, "--ticket-life", "9")
         self.ends(PLACER, 2, "--stor.*tessera-placer --help", "--stor", "memory")
 
-    @row("tessera-placer: an address or socket that is taken; a store that is another's or damaged; a policy that is broken")
+    @row("tessera-placer: an address or socket that is taken; a store that is another's, damaged or read-only; a policy that is broken")
     @unittest.skipUnless(HAS_CONTROL_API, "this build has no gRPC")
     def test_what_a_placer_cannot_use(self):
         here = ("--listen", self.url, "--store")
@@ -236,6 +249,7 @@ class Services(TableTest):
         self.ends(PLACER, 4, server.path, "--listen", server.url, "--store", "memory")
         self.assertEqual(server.stop(), 0)
         self.ends(PLACER, 4, "/etc/passwd", *here, "sqlite:/etc/passwd")
+        self.check_read_only_store()
         policy = f"{self.directory.name}/policy.toml"
         with open(policy, "w") as file:
             file.write("[roles]\n'name:a' = 'king'\n")
