@@ -1,5 +1,5 @@
 // What an allocation and its free cost a worker's heap, in instructions: tests/bench/quota runs it under callgrind and counts
-// between PairsBegin() and PairsEnd().
+// between CountedBegin() and CountedEnd().
 //
 //   allocation_bench unlimited|limited MIB        # the vGPU's memory; the size of a block
 //
@@ -16,14 +16,9 @@
 #include "protocol/base/check.h"
 #include "protocol/base/unique_fd.h"
 #include "server/worker/memory/device_heap.h"
+#include "tests/bench/counted.h"
 #include "tests/server/worker/memory/fake_vmm.h"
 #include "tests/server/worker/one_gpu.h"
-
-// Marks that callgrind knows by name. Not to be inlined, nor left out for doing nothing.
-extern "C" {
-[[gnu::noinline]] void PairsBegin() { asm volatile(""); }
-[[gnu::noinline]] void PairsEnd() { asm volatile(""); }
-}
 
 namespace tessera {
 namespace {
@@ -56,9 +51,9 @@ int Main(bool limited, uint64_t bytes) {
     heap.EndFree(address);
   };
   for (int i = 0; i < kBefore; ++i) pair();
-  PairsBegin();
+  CountedBegin();
   for (int i = 0; i < kPairs; ++i) pair();
-  PairsEnd();
+  CountedEnd();
   std::printf("%d\n", kPairs);
   return 0;
 }

@@ -1,5 +1,5 @@
 // What a record costs the executor of a worker, in instructions: tests/bench/quota runs it under callgrind and counts between
-// RecordsBegin() and RecordsEnd(), on the thread that calls both.
+// CountedBegin() and CountedEnd(), on the thread that calls both.
 //
 //   record_bench none|free|armed        # the gate: no broker, a broker and nothing shared, another vGPU there
 //
@@ -19,15 +19,10 @@
 #include "protocol/base/unique_fd.h"
 #include "protocol/wire/encoder.h"
 #include "server/worker/object_table.h"
+#include "tests/bench/counted.h"
 #include "tests/server/worker/fake_driver.h"
 #include "tests/server/worker/one_gpu.h"
 #include "tests/server/worker/test_client.h"
-
-// Marks that callgrind knows by name. Not to be inlined, nor left out for doing nothing.
-extern "C" {
-[[gnu::noinline]] void RecordsBegin() { asm volatile(""); }
-[[gnu::noinline]] void RecordsEnd() { asm volatile(""); }
-}
 
 namespace tessera {
 namespace {
@@ -42,8 +37,8 @@ int g_launches = 0;  // the executor's
 CUresult Launch(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void**, void**) {
   while (!g_all_there.load(std::memory_order_acquire)) usleep(100);
   ++g_launches;
-  if (g_launches == kBefore) RecordsBegin();
-  if (g_launches == kBefore + kRecords) RecordsEnd();
+  if (g_launches == kBefore) CountedBegin();
+  if (g_launches == kBefore + kRecords) CountedEnd();
   return CUDA_SUCCESS;
 }
 
