@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "protocol/base/log.h"
 #include "protocol/channel/unix_socket.h"
 
 namespace tessera {
@@ -42,7 +43,10 @@ void MessageLine::Flush() {
   while (!kept_.empty()) {
     std::vector<int> fds;
     for (const UniqueFd& fd : kept_.front().fds) fds.push_back(fd.get());
-    if (MeansLater(SendMessage(socket_.get(), kept_.front().bytes, fds, 0))) return;
+    const Status sent = SendMessage(socket_.get(), kept_.front().bytes, fds, 0);
+    if (MeansLater(sent)) return;
+    // Where the other end is closed its owner hears of that when it reads.
+    if (!sent.ok() && sent.code() != StatusCode::kUnavailable) LogError("a message that was kept is lost: {}", sent.message());
     kept_.pop_front();
   }
 }

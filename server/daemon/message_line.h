@@ -27,7 +27,7 @@ class MessageLine {
   // `fds` stay the caller's; those of a message that is kept are copied meanwhile. Not while it is closed. kUnavailable: the
   // other end is closed. Errors of the system: the message is lost.
   Status Send(std::span<const std::byte> message, std::span<const int> fds);
-  // Sends what is kept, as far as there is room.
+  // Sends what is kept, as far as there is room. What the system refuses for another reason is lost, and the log says so.
   void Flush();
   size_t kept() const { return kept_.size(); }
 
