@@ -83,7 +83,7 @@ struct Graph {
 class DeviceGraphServers : public testing::Test {
  protected:
   DeviceGraphServers() {
-    [[maybe_unused]] static auto* const servers = new TwoServersInProcess(SayOtherValues);
+    TwoServersInProcess::Start(SayOtherValues);
     for (int i = 0; i < 2; ++i) {
       EXPECT_EQ(cuDevicePrimaryCtxRetain(&contexts_[i], i), CUDA_SUCCESS);
       Use(i);

@@ -27,7 +27,7 @@ struct Gate {
 class TwoServers : public testing::Test {
  protected:
   TwoServers() {
-    [[maybe_unused]] static auto* const servers = new TwoServersInProcess;
+    TwoServersInProcess::Start();
     for (int i = 0; i < 2; ++i) {
       EXPECT_EQ(cuDevicePrimaryCtxRetain(&contexts_[i], i), CUDA_SUCCESS);
       Use(i);
