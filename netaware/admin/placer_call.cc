@@ -45,6 +45,7 @@ std::pair<int, std::string> PlacerCall::ProblemOf(const grpc::Status& status) co
     case grpc::StatusCode::UNAUTHENTICATED: return {kExitPermission, sentence};
     case grpc::StatusCode::UNIMPLEMENTED: return {kExitOtherVersion, "the placer is of another release: " + sentence};
     case grpc::StatusCode::NOT_FOUND:
+    case grpc::StatusCode::FAILED_PRECONDITION:
     case grpc::StatusCode::RESOURCE_EXHAUSTED: return {kExitRefused, sentence};
     default:
       return {kExitNoPlacer,

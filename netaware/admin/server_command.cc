@@ -26,6 +26,11 @@ grpc::Status Ask(const PoolOptions& options, AdminService::Stub& placer, grpc::C
     request.set_server(server);
     return placer.Uncordon(context, request, change);
   }
+  if (options.command == "remove") {
+    control::v1::RemoveRequest request;
+    request.set_server(server);
+    return placer.Remove(context, request, change);
+  }
   control::v1::DrainRequest request;
   request.set_server(server);
   request.set_reason(options.reason);

@@ -1,4 +1,4 @@
-// What `tessera cordon`, `uncordon` and `drain` do, by a placer.
+// What `tessera cordon`, `uncordon`, `drain` and `remove` do, by a placer.
 #pragma once
 
 #include "netaware/pool/pool_options.h"

@@ -57,6 +57,7 @@ std::string Describe(const ServerChange& change, const PoolOptions& asked) {
   const std::string grants =
       there == 0 ? "no grant is there" : fmt::format("{} grant{} there", there, there == 1 ? " is" : "s are");
   if (asked.command == "uncordon") return fmt::format("server {} is offered again\n", server);
+  if (asked.command == "remove") return fmt::format("server {} is removed from the pool\n", server);
   if (asked.command == "cordon") {
     return fmt::format("server {} is cordoned: nothing new is placed there; {}{}\n", server, grants,
                        there == 0 ? "" : (there == 1 ? ", and goes on" : ", and go on"));

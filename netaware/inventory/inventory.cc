@@ -73,6 +73,10 @@ bool Inventory::IsHeld(std::string_view server, uint32_t gpu) const {
   });
 }
 
+bool Inventory::IsHeld(std::string_view server) const {
+  return std::any_of(held_.begin(), held_.end(), [&](const auto& held) { return held.second.server == server; });
+}
+
 Status Inventory::Join(PoolServer server, int64_t now_ns) {
   if (Status status = CheckJoin(server); !status.ok()) return status;
   std::vector<Gpu> gpus;
@@ -108,6 +112,21 @@ Status Inventory::Join(PoolServer server, int64_t now_ns) {
 
 void Inventory::Leave(std::string_view id) {
   if (const auto server = servers_.find(id); server != servers_.end()) server->second.joined = false;
+}
+
+Status Inventory::Remove(std::string_view id) {
+  const auto server = servers_.find(id);
+  if (server == servers_.end()) return NoServer(id);
+  if (server->second.joined)
+    return Status(StatusCode::kUnsupported,
+                  fmt::format("server '{}' is connected: stop its tesserad and its tessera-node first", id));
+  if (IsHeld(id)) {
+    return Status(StatusCode::kUnsupported,
+                  fmt::format("grants hold a part of server '{}': 'tessera drain {} --deadline 0' ends them", id, id));
+  }
+  servers_.erase(server);
+  ++changes_;
+  return Status::Ok();
 }
 
 void Inventory::Heard(std::string_view id, int64_t now_ns) {

@@ -87,6 +87,9 @@ class Inventory {
   Status Join(PoolServer server, int64_t now_ns);
   // The server's connection has ended. Its grants keep what they hold.
   void Leave(std::string_view id);
+  // Forgets a server that has left. If it comes back, it joins as one that was never there. kNotFound: there is no such server.
+  // kUnsupported: it is connected, or grants hold a part of it.
+  Status Remove(std::string_view id);
   void Heard(std::string_view id, int64_t now_ns);
   // kNotFound: there is no such server.
   Status Close(std::string_view id, std::string reason);
@@ -115,6 +118,7 @@ class Inventory {
 
   Status CheckJoin(const PoolServer& server) const;
   bool IsHeld(std::string_view server, uint32_t gpu) const;
+  bool IsHeld(std::string_view server) const;
 
   std::map<std::string, Server, std::less<>> servers_;
   uint64_t changes_ = 0;

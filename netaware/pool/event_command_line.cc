@@ -17,7 +17,8 @@ constexpr const char* kEventsFooter =
     R"(ACTION is what happened, OF what it is of:
   ask, grant, release, revoke   a grant: asked for, given, ended by its job, ended by somebody else
   join, leave                   a server of the pool
-  cordon, uncordon, drain       the same, by an administrator
+  cordon, uncordon, drain,
+  remove                        the same, by an administrator
   policy, start                 the placer: its file of roles was taken up, it has started
 OUTCOME is done, or refused, late (not free in the time that the job had), failed.
 You see what is of your own grants and of servers; the placer's administrators and viewers see all. With --watch it goes on until

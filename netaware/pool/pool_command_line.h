@@ -8,8 +8,8 @@
 
 namespace tessera {
 
-// The commands of `app` that ask a placer: get, grants, cordon, uncordon, drain, place, describe, events, audit. `options` is
-// filled in when one of them is parsed, and outlives `app`.
+// The commands of `app` that ask a placer: get, grants, cordon, uncordon, drain, remove, place, describe, events, audit.
+// `options` is filled in when one of them is parsed, and outlives `app`.
 void AddPoolCommands(CLI::App& app, PoolOptions* options);
 
 }  // namespace tessera

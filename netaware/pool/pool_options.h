@@ -15,7 +15,7 @@ struct PoolOptions {
   std::string action;                       // of grants: release, revoke; of keys: renew
   std::string grant;                        // of grants: its id
   std::string reason;                       // of grants, cordon, drain: what jobs are told; empty: nothing
-  std::string server;                       // of cordon, uncordon, drain: its id
+  std::string server;                       // of cordon, uncordon, drain, remove: its id
   std::optional<int64_t> deadline_ms;       // of drain, from now; nothing: never
   bool dry_run = false;                     // of drain, place
   JobOptions job;                           // of place

@@ -30,6 +30,16 @@ Examples:
   tessera drain gpu7 --reason "gpu7 is repaired" --deadline 2h
   tessera drain gpu7 --deadline 0                                # now)";
 
+constexpr const char* kRemoveFooter =
+    R"(A job that only a server which is away could run waits for that server. 'tessera remove' tells the pool that it will not come back.
+A server that is connected is not removed, nor one that has grants: 'tessera drain SERVER --deadline 0' ends these. A removed server
+that comes back joins as a new one, without its cordon.
+
+Exit codes: as of 'tessera get'; 81 the pool has no such server, or it is connected, or has grants
+
+Examples:
+  tessera remove gpu7)";
+
 CLI::App* AddServerCommand(CLI::App& app, const char* name, const char* what, PoolOptions* options) {
   CLI::App* const command = app.add_subcommand(name, what);
   command->add_option("server", options->server, "the server's name in the pool")
@@ -74,6 +84,8 @@ void AddServerCommands(CLI::App& app, PoolOptions* options) {
       ->type_name("TIME");
   drain->add_flag("--dry-run", options->dry_run, "change nothing; show what would end");
   drain->footer(kDrainFooter);
+
+  AddServerCommand(app, "remove", "forget a server of a pool that is gone for good", options)->footer(kRemoveFooter);
 }
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// The commands `cordon`, `uncordon` and `drain`, as AddPoolCommands() has them.
+// The commands `cordon`, `uncordon`, `drain` and `remove`, as AddPoolCommands() has them.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -86,6 +86,14 @@ grpc::ServerUnaryReactor* AdminCalls::Drain(grpc::CallbackServerContext* context
                 });
 }
 
+grpc::ServerUnaryReactor* AdminCalls::Remove(grpc::CallbackServerContext* context, const control::v1::RemoveRequest* request,
+                                             control::v1::ServerChange* change) {
+  return Change(context, "remove", request->server(), change,
+                [server = request->server()](PlacerCore& core, const std::string& holder, int64_t now_ms) {
+                  return core.Remove(server, holder, now_ms);
+                });
+}
+
 grpc::ServerUnaryReactor* AdminCalls::Plan(grpc::CallbackServerContext* context, const control::v1::PlaceRequest* request,
                                            control::v1::PlanAnswer* answer) {
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();

@@ -24,6 +24,8 @@ class AdminCalls : public control::v1::AdminService::CallbackService {
                                      control::v1::ServerChange* change) override;
   grpc::ServerUnaryReactor* Drain(grpc::CallbackServerContext* context, const control::v1::DrainRequest* request,
                                   control::v1::ServerChange* change) override;
+  grpc::ServerUnaryReactor* Remove(grpc::CallbackServerContext* context, const control::v1::RemoveRequest* request,
+                                   control::v1::ServerChange* change) override;
   grpc::ServerUnaryReactor* Plan(grpc::CallbackServerContext* context, const control::v1::PlaceRequest* request,
                                  control::v1::PlanAnswer* answer) override;
 

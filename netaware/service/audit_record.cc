@@ -19,7 +19,7 @@ constexpr size_t kServersMax = 8;
 }  // namespace
 
 bool AuditRecord::IsOfServer() const {
-  constexpr std::string_view kActions[] = {"join", "leave", "cordon", "uncordon", "drain"};
+  constexpr std::string_view kActions[] = {"join", "leave", "cordon", "uncordon", "drain", "remove"};
   return holder.empty() && std::find(std::begin(kActions), std::end(kActions), action) != std::end(kActions);
 }
 

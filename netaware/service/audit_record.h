@@ -21,8 +21,8 @@ struct AuditRecord {
   uint64_t number = 0;  // the store's; of one that is to be noted: 0
   int64_t time_ms = 0;  // since 1970, by the placer's clock
   std::string actor{};  // "uid:N", "name:X", or kPlacer
-  std::string
-      action{};  // ask, grant, release, revoke, join, leave, cordon, uncordon, drain, policy, sign, start, or what was refused
+  // ask, grant, release, revoke, join, leave, cordon, uncordon, drain, remove, policy, sign, start, or what was refused
+  std::string action{};
   std::string object{};  // a grant's id, a server's, a file; empty: none
   std::string outcome{kDone};
   std::string holder{};                // whose grant it is; empty: it is of none

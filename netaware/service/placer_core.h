@@ -124,6 +124,9 @@ class PlacerCore {
   };
   // Kept in the cordon: after a restart, and whenever the server is back.
   Result<StoreTransaction> Drain(const DrainAsk& ask, int64_t now_ms);
+  // Forgets a server that is gone for good, and its cordon: jobs that nothing else could run do not wait for it any more. If it
+  // comes back, it joins as a new one. kUnsupported: as Inventory::Remove() has it.
+  Result<StoreTransaction> Remove(const std::string& server, const std::string& by, int64_t now_ms);
   // What would be wrong with it.
   Status CheckDrain(const DrainAsk& ask) const;
   // nullptr: it is not cordoned.
@@ -168,9 +171,10 @@ class PlacerCore {
   GrantView ViewOf(const PlacedGrant& placed, const Grant& grant) const;
   void TakeCordon(const std::string& server, ServerCordon cordon);
   // The server's record as it is to be kept.
-  StoreTransaction RecordOf(const std::string& server) const;
-  // The same, and with it what was noted: this too.
-  StoreTransaction Noted(const char* action, const std::string& server, const std::string& by, std::string text, int64_t now_ms);
+  StoreChange RecordOf(const std::string& server) const;
+  // `change` and all that was noted, this too.
+  StoreTransaction Noted(const char* action, const std::string& server, const std::string& by, std::string text, int64_t now_ms,
+                         StoreChange change);
   // Grants that are asked of a server right now are placed elsewhere.
   void PlaceElsewhere(const std::string& server, int64_t now_ms);
   bool IsGrantedAt(const GrantId& grant, const std::string& server) const;

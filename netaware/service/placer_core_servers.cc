@@ -39,21 +39,19 @@ std::string SentenceOf(const std::string& server, const ServerCordon& cordon) {
 
 }  // namespace
 
-StoreTransaction PlacerCore::RecordOf(const std::string& server) const {
+StoreChange PlacerCore::RecordOf(const std::string& server) const {
   PoolServer is{.id = server};
   const Inventory::Server& there = pool_.servers().at(server);
   is.addresses = there.addresses;
   for (const Inventory::Gpu& gpu : there.gpus) is.gpus.push_back(gpu.is);
-  return {.changes = {{std::string(kServerKeys) + server, StoredServer(is, HostOf(server), CordonOf(server))}}};
+  return {std::string(kServerKeys) + server, StoredServer(is, HostOf(server), CordonOf(server))};
 }
 
 StoreTransaction PlacerCore::Noted(const char* action, const std::string& server, const std::string& by, std::string text,
-                                   int64_t now_ms) {
+                                   int64_t now_ms, StoreChange change) {
   Note({.actor = by, .action = action, .object = server, .text = std::move(text)}, now_ms);
-  StoreTransaction transaction = RecordOf(server);
-  transaction.records = std::exchange(notes_, {});
   refusals_.clear();
-  return transaction;
+  return {.changes = {std::move(change)}, .records = std::exchange(notes_, {})};
 }
 
 void PlacerCore::TakeCordon(const std::string& server, ServerCordon cordon) {
@@ -82,14 +80,24 @@ Result<StoreTransaction> PlacerCore::Cordon(const std::string& server, const std
   LogInfo("server '{}' is cordoned by {}: {}", Printable(server), by, reason);
   TakeCordon(server, std::move(cordon));
   PlaceElsewhere(server, now_ms);
-  return Noted("cordon", server, by, reason, now_ms);
+  return Noted("cordon", server, by, reason, now_ms, RecordOf(server));
 }
 
 Result<StoreTransaction> PlacerCore::Uncordon(const std::string& server, const std::string& by, int64_t now_ms) {
   RETURN_IF_ERROR(CheckServer(pool_, server));
   if (cordons_.erase(server) != 0) LogInfo("server '{}' is not cordoned any more", Printable(server));
   (void)pool_.Open(server);
-  return Noted("uncordon", server, by, "", now_ms);
+  return Noted("uncordon", server, by, "", now_ms, RecordOf(server));
+}
+
+Result<StoreTransaction> PlacerCore::Remove(const std::string& server, const std::string& by, int64_t now_ms) {
+  RETURN_IF_ERROR(CheckServer(pool_, server));
+  RETURN_IF_ERROR(pool_.Remove(server));
+  hosts_.erase(server);
+  releases_.erase(server);
+  cordons_.erase(server);
+  LogInfo("server '{}' is removed by {}", Printable(server), by);
+  return Noted("remove", server, by, "", now_ms, {std::string(kServerKeys) + server, std::nullopt});
 }
 
 Status PlacerCore::CheckDrain(const DrainAsk& ask) const {
@@ -109,7 +117,7 @@ Result<StoreTransaction> PlacerCore::Drain(const DrainAsk& ask, int64_t now_ms) 
   PlaceElsewhere(ask.server, now_ms);
   std::string text = ask.reason;
   if (ask.within_ms) text += fmt::format("{}what is left ends in {} s", text.empty() ? "" : "; ", *ask.within_ms / 1'000);
-  return Noted("drain", ask.server, ask.by, std::move(text), now_ms);
+  return Noted("drain", ask.server, ask.by, std::move(text), now_ms, RecordOf(ask.server));
 }
 
 const ServerCordon* PlacerCore::CordonOf(const std::string& server) const {

@@ -306,6 +306,7 @@ grpc::Status GrpcStatusOf(const Status& status) {
       case StatusCode::kNotFound: return grpc::StatusCode::NOT_FOUND;
       case StatusCode::kPermissionDenied: return grpc::StatusCode::PERMISSION_DENIED;
       case StatusCode::kResourceExhausted: return grpc::StatusCode::RESOURCE_EXHAUSTED;
+      case StatusCode::kUnsupported: return grpc::StatusCode::FAILED_PRECONDITION;
       case StatusCode::kUnavailable: return grpc::StatusCode::UNAVAILABLE;
       default: return grpc::StatusCode::INTERNAL;
     }

@@ -104,6 +104,22 @@ TEST_F(InventoryTest, WhatAServerOfGrantsHoldsStaysHeldWhileItIsAway) {
   EXPECT_TRUE(pool.Join(SomeServer("one", 1), 0).ok());
 }
 
+TEST_F(InventoryTest, AServerThatHasLeftAndHasNoGrantsCanBeRemoved) {
+  ASSERT_TRUE(pool.Hold("a", "one", {{.gpu = 0, .amount = {400'000, kGiB}}}).ok());
+  EXPECT_EQ(pool.Remove("none").code(), StatusCode::kNotFound);
+  EXPECT_EQ(pool.Remove("one").message(), "server 'one' is connected: stop its tesserad and its tessera-node first");
+  pool.Leave("one");
+  EXPECT_EQ(pool.Remove("one").message(), "grants hold a part of server 'one': 'tessera drain one --deadline 0' ends them");
+  pool.Free("a");
+  const uint64_t changes = pool.changes();
+  EXPECT_TRUE(pool.Remove("one").ok());
+  EXPECT_GT(pool.changes(), changes);
+  EXPECT_FALSE(pool.servers().contains("one"));
+  pool.Heard("one", kSecondNs);
+  EXPECT_FALSE(pool.servers().contains("one"));
+  EXPECT_TRUE(pool.Join(SomeServer("one", 1), 0).ok());
+}
+
 TEST_F(InventoryTest, WhoIsSilentClosedOrAwayIsNotOffered) {
   EXPECT_EQ(ServerOf("one").NotOffered(15 * kSecondNs - 1), "");
   EXPECT_EQ(ServerOf("one").NotOffered(15 * kSecondNs), "is silent");

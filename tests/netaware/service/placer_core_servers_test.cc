@@ -230,6 +230,38 @@ TEST(PoolServers, WhatCannotBeIsRefusedAndNothingChanges) {
   EXPECT_TRUE(pool.core->Cordon("gpu1", longest, "uid:0", pool.now_ms).ok());
 }
 
+TEST(PoolServers, ARemovedServerIsForgottenWithItsCordonAndNobodyWaitsForIt) {
+  Pool pool;
+  pool.Join(1);
+  pool.Join(2);
+  pool.Keep(pool.core->Cordon("gpu2", "why", "name:boss", pool.now_ms));
+  const GrantId there = pool.Ask("there");
+  ASSERT_EQ(pool.Where(there), "gpu1");
+  pool.core->Leave("gpu1", pool.now_ms);
+  pool.core->Leave("gpu2", pool.now_ms);
+  Result<GrantId> waits = pool.core->Place({.holder = "name:alice", .request_id = "three", .wish = {.gpus = 3}}, pool.now_ms);
+  ASSERT_TRUE(waits.ok());
+  pool.Settle();
+  EXPECT_EQ(pool.core->Remove("gpu1", "uid:0", pool.now_ms).status().code(), StatusCode::kUnsupported);
+  EXPECT_EQ(pool.Where(there), "gpu1");
+  pool.noted.clear();
+  pool.Keep(pool.core->Remove("gpu2", "uid:0", pool.now_ms));
+  EXPECT_EQ(pool.noted, "uid:0 remove gpu2: \n");
+  EXPECT_EQ(pool.core->Remove("gpu2", "uid:0", pool.now_ms).status().code(), StatusCode::kNotFound);
+  // gpu1 may bring what is missing, until it is removed too.
+  EXPECT_EQ(pool.core->View(*waits)->state, State::kWaiting);
+  pool.Keep(pool.core->Drain({.server = "gpu1", .by = "uid:0", .within_ms = 0}, pool.now_ms));
+  pool.now_ms += PlacerCore::kReturnMs;
+  pool.Settle();
+  pool.Start();
+  pool.Keep(pool.core->Remove("gpu1", "uid:0", pool.now_ms));
+  pool.Start();
+  EXPECT_TRUE(pool.core->pool().servers().empty());
+  pool.Join(2);
+  EXPECT_EQ(pool.core->CordonOf("gpu2"), nullptr);
+  EXPECT_EQ(pool.Where(pool.Ask("next")), "gpu2");
+}
+
 TEST(PoolServers, WhatWasDoneIsNotedWithItsDoer) {
   Pool pool;
   pool.Join(1);

@@ -4,11 +4,13 @@
 import os
 import subprocess
 import unittest
+from pathlib import Path
 
 from pool import PoolServer, Started
 from pool_case import SHELL, PoolCase, close
 from product import BUILD, DAEMON, TESSERA, environment, wait_for
 
+PAGE = Path(__file__).parents[3] / "docs/pool-gpus.md"
 NODE = os.path.join(BUILD, "bin/tessera-node")
 
 
@@ -49,6 +51,29 @@ class Joining(PoolCase):
         self.start_server(gone.number)
         self.assertEqual(job.wait(20), 81, why)
         self.assertIn("the pool has no GPU for this job: 3 GPUs wanted, 2 of the pool's 2 fit\n", job.stderr.read())
+
+    def test_nobody_waits_for_a_server_that_is_removed(self):
+        self.begin(servers=2, devices=1)
+        gone = self.pool.servers.pop()
+        [name] = [name for name in (line.split()[0] for line in self.ask("get", "servers").splitlines()[1:])
+                  if "unix:" + gone.path in self.ask("describe", "server", name)]
+        self.assertIn(f"server '{name}' is connected: stop its tesserad", self.ask("remove", name, code=81))
+        self.assertIn(f"the nearest name is '{name}'", self.ask("remove", name + "x", code=81))
+        gone.kill()
+        wait_for(lambda: "has left" in self.ask("get", "servers"), 20, "the server's leaving")
+        job, why = self.waits("--gpus", "3")
+        self.assertIn(f"server '{name}' has left", why)
+        # As the page says.
+        lines = PAGE.read_text().split("## Remove a server for good")[1].split("```")[1].split("\n")[1:-1]
+        said = [self.ask(*line.replace("gpu7", name).split()[1:]) for line in lines]
+        self.assertEqual(said[1], f"server {name} is removed from the pool\n")
+        self.assertEqual(job.wait(20), 81, why)
+        self.assertNotIn(name, self.ask("get", "servers"))
+        self.assertIn("remove", self.ask("events", "--of", name))
+        self.assertEqual(self.pool.run("--gpu-share", "0.5", "--", "true").returncode, 0)
+        # It joins as a new one.
+        self.start_server(gone.number)
+        wait_for(lambda: name in self.ask("get", "servers"), 20, "the server's joining")
 
     def test_a_server_that_takes_no_tickets_is_offered_to_nobody(self):
         self.begin(servers=0)
