@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -15,12 +16,18 @@ class Prolog(unittest.TestCase):
     def setUp(self):
         self.place = tempfile.TemporaryDirectory()
         self.addCleanup(self.place.cleanup)
+        # As packages and the archive have it; Slurm may know it by a link.
+        self.prefix = pathlib.Path(self.place.name).resolve() / "tessera"
+        (self.prefix / "slurm").mkdir(parents=True)
+        shutil.copy(ROOT / "deploy/slurm/prolog", self.prefix / "slurm")
+        self.script = pathlib.Path(self.place.name, "prolog")
+        self.script.symlink_to(self.prefix / "slurm/prolog")
         self.jobs = pathlib.Path(self.place.name, "jobs")
 
     def run_as(self, context, site=SITE, job="7", **variables):
         file = pathlib.Path(self.place.name, "site")
         file.write_text(site)
-        done = subprocess.run([ROOT / "deploy/slurm/prolog"], capture_output=True, text=True, timeout=10,
+        done = subprocess.run([self.script], capture_output=True, text=True, timeout=10,
                               env={"TESSERA_SITE_FILE": str(file), "TESSERA_SITE_JOBS": str(self.jobs), "SLURM_SCRIPT_CONTEXT": context,
                                    "SLURM_JOB_ID": job, **variables})
         self.assertEqual((done.returncode, done.stderr), (0, ""))
@@ -31,7 +38,7 @@ class Prolog(unittest.TestCase):
 
     def test_a_job_that_asks_for_it(self):
         self.begin("avx512&tessera")
-        library = "/usr/lib/x86_64-linux-gnu/tessera/lib/client"
+        library = self.prefix / "lib/client"
         server = "export TESSERA_SERVER=tls://gpu7.example:4180\n"
         self.assertEqual(self.run_as("prolog_task", LD_LIBRARY_PATH="/opt/lib"), f"{server}export LD_LIBRARY_PATH={library}:/opt/lib\n")
         self.assertEqual(self.run_as("prolog_task"), f"{server}export LD_LIBRARY_PATH={library}\n")
