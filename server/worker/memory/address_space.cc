@@ -7,12 +7,12 @@ namespace tessera {
 
 AddressSpace::~AddressSpace() {
   for (const RangeAllocator& piece : pieces_) {
-    // A piece with a range still given out has mappings in it: the driver takes them back with the process.
+    // A piece with a range that is still handed out has mappings in it. The driver takes those back with the process.
     if (piece.empty()) driver_.cuMemAddressFree(piece.whole().base, piece.whole().bytes);
   }
 }
 
-// Reserves `range`, whole or, where the driver keeps something of its own inside, in halves.
+// Reserves `range` as a whole. Where the driver keeps something of its own inside, it reserves the two halves instead.
 void AddressSpace::ReservePieces(const Range& range) {
   CUdeviceptr address = 0;
   const CUresult result = driver_.cuMemAddressReserve(&address, range.bytes, 0, range.base, 0);

@@ -30,7 +30,7 @@ uint64_t BoundOf(const CUDA_ARRAY3D_DESCRIPTOR& array, unsigned levels) {
   for (const uint64_t extent : {array.Width, std::max<size_t>(array.Height, 1), std::max<size_t>(array.Depth, 1)}) {
     if (__builtin_mul_overflow(bytes, extent, &bytes)) return UINT64_MAX;
   }
-  // The levels of a pyramid: each a half of the one before, or more where an extent is 1 already.
+  // Each level of a mipmapped array has half the size of the one before, or more where an extent is already 1.
   if (levels > 1 && __builtin_mul_overflow(bytes, uint64_t{2}, &bytes)) return UINT64_MAX;
   return bytes > UINT64_MAX - kGranuleBytes ? UINT64_MAX : (bytes + kGranuleBytes - 1) / kGranuleBytes * kGranuleBytes;
 }

@@ -1,4 +1,4 @@
-// All that a session holds of the GPUs' memory, kind by kind, in one ledger. A part of SessionMemory.
+// All that a session holds of the GPUs' memory, kind by kind, counted in one ledger. A part of SessionMemory.
 //
 //   Charges& charges = worker.parts().memory().charges();
 //
@@ -8,10 +8,10 @@
 // | cuMemCreate, imports | physical() |
 // | memory pools | pools() |
 // | allocation nodes of graphs | graphs() |
-// | heap, printf buffer, stacks and local memory of contexts | limits(); of graphs what needs() says |
+// | heap, printf buffer, stacks and local memory of contexts | limits(); needs() says what graphs add to them |
 // | arrays, variables of modules and libraries | objects(), as long as their handle lives |
 //
-// Not the program's, and not counted: contexts, with the local memory that they begin with, code, and queues. Any thread.
+// Contexts (with the local memory that they begin with), code and queues are not the program's, and are not counted. Any thread.
 #pragma once
 
 #include <cuda.h>
@@ -30,7 +30,7 @@ class Worker;
 
 class Charges {
  public:
-  // Listens to the worker's table of objects: what an object held is given back with its handle.
+  // Listens to the worker's table of objects, so that what an object held is given back when its handle is removed.
   explicit Charges(Worker& worker);
   Charges(const Charges&) = delete;
   Charges& operator=(const Charges&) = delete;
@@ -43,9 +43,11 @@ class Charges {
   GraphNeeds& needs() { return needs_; }
   HeldObjects& objects() { return objects_; }
 
-  // Counts what pools and graphs have reserved by now: they give back by themselves.
+  // Counts what pools and graphs have reserved by now, since they also give memory back by themselves. Does nothing where the
+  // device has no limit.
   void Measure(CUdevice device);
-  // Has them give back what is not used. Whether any did.
+  // Makes pools and graphs give back what they do not use. True: some memory became free. Does nothing where the device has no
+  // limit.
   bool Trim(CUdevice device);
 
  private:

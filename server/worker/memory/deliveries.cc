@@ -15,14 +15,14 @@
 namespace tessera {
 namespace {
 
-// In front of each slot's bytes: its word, and nothing else in that cache line.
+// Each slot begins with its word, which has that cache line to itself. The bytes follow.
 constexpr uint64_t kHeadBytes = 64;
 constexpr uint64_t kSmallSlotBytes = kHeadBytes + kSmallDeliveryBytesMax;
 constexpr uint64_t kLargeSlotBytes = kHeadBytes + kDeliveryBytesMax;
 
 }  // namespace
 
-// Small ones first. Under the mutex of Deliveries, but for the bytes.
+// Small slots come first. The mutex of Deliveries guards all of this but the bytes.
 struct Deliveries::Slots {
   static constexpr uint64_t kBytes = kSmallDeliveriesMax * kSmallSlotBytes + kLargeDeliveriesMax * kLargeSlotBytes;
 
@@ -63,7 +63,8 @@ void Deliveries::Start(CallContext& call, HandleId id, CUstream stream, uint64_t
   const StreamKey key = KeyOfStream(call, id, stream);
   if (!Enter(key, delivery)) return Refuse(call, number, CUDA_ERROR_OUT_OF_MEMORY);
 
-  // No lock is held: the driver may make this thread wait for a host function, before which the client is told.
+  // No lock is held here. The driver may make this thread wait for a host function, and the client is sent bytes before that
+  // function runs.
   CUresult result = driver.cuMemcpyDtoHAsync_v2(delivery.slots->Bytes(delivery.slot), source, bytes, stream);
   if (result == CUDA_SUCCESS) {
     const CUdeviceptr word = delivery.slots->DeviceWord(delivery.slot);
@@ -117,7 +118,7 @@ std::shared_ptr<Deliveries::Slots> Deliveries::SlotsOf(CUcontext context) {
     MutexLock lock(mutex_);
     if (const auto found = slots_.find(context); found != slots_.end()) return found->second;
   }
-  // Only the executor gets here: nobody else makes them meanwhile.
+  // Only the executor gets here, so nobody else makes the slots meanwhile.
   auto known = StreamWords::Make(worker_.driver(), Slots::kBytes,
                                  "small copies to pinned memory have their streams wait for the network instead");
   auto slots = known == nullptr ? nullptr : std::make_shared<Slots>(std::move(known));
@@ -146,7 +147,7 @@ void Deliveries::Ended(const StreamKey& key, uint64_t number, CUresult result) {
   if (found == lines_.end()) return;
   Line& line = found->second;
   const auto own = std::find_if(line.begin(), line.end(), [number](const Delivery& one) { return one.number == number; });
-  if (own == line.end()) return;  // told
+  if (own == line.end()) return;  // sent already
   for (auto left = own - line.begin() + 1; left > 0; --left) TellFirst(line);
   if (line.empty()) lines_.erase(found);
 }
@@ -156,7 +157,7 @@ void Deliveries::Drop(const StreamKey& key, uint64_t number, CUresult result) {
   const auto line = lines_.find(key);
   if (line == lines_.end()) return;
   const auto has_number = [number](const Delivery& one) { return one.number == number; };
-  if (std::erase_if(line->second, has_number) == 0) return;  // told: the copy was done before the context failed
+  if (std::erase_if(line->second, has_number) == 0) return;  // sent already: the copy was done before the context failed
   if (line->second.empty()) lines_.erase(line);
   worker_.SendNotice(NoticeKind::kDelivery, number, result);
   count_.fetch_sub(1, std::memory_order_release);

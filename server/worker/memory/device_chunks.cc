@@ -52,7 +52,7 @@ CUresult DeviceChunks::Acquire(CUdevice device, uint64_t bytes, Chunk* out) {
   if (state.usable != CUDA_SUCCESS) return state.usable;
   if (bytes > UINT64_MAX - state.granularity) return CUDA_ERROR_OUT_OF_MEMORY;
   bytes = (bytes + state.granularity - 1) / state.granularity * state.granularity;
-  // The youngest of the right size: its translations are the likeliest to be warm.
+  // Takes the youngest chunk of the right size, since its address translations are the likeliest to be still warm.
   for (auto it = state.cached.rbegin(); it != state.cached.rend(); ++it) {
     if (it->range.bytes != bytes) continue;
     *out = *it;
@@ -127,7 +127,7 @@ void DeviceChunks::Destroy(const Chunk& chunk) {
   // An address whose mapping could not be removed must not be handed out again.
   if (result == CUDA_SUCCESS) space_.Release(chunk.range.base);
   const CUresult released = driver_.cuMemRelease(chunk.physical);
-  // A mapping that could not be removed holds the memory.
+  // A mapping that could not be removed still holds the memory.
   if (result == CUDA_SUCCESS && released == CUDA_SUCCESS) ledger_.Give(chunk.device, MemoryKind::kAllocations, chunk.range.bytes);
   if (result != CUDA_SUCCESS || released != CUDA_SUCCESS) {
     LogDebug("device memory at {:#x} could not be released: results {} and {}", chunk.range.base, int(result), int(released));

@@ -1,10 +1,10 @@
-// Physical device memory in mapped chunks, the level below the heap: created, mapped into the device window, cached when
-// free, released when the device runs short.
+// Physical device memory in mapped chunks, the level below the heap. Chunks are created and mapped into the device window, cached
+// when they are free, and released when the device runs short.
 //
-// A chunk is one address range with one physical allocation behind it, accessible from its own device and from every
-// device that was allowed to reach it. Physical memory is created exportable where the device can: that cannot be added
-// later. Source: CUDA Driver API, "Virtual Memory Management".
-// Not thread-safe: the owner (DeviceHeap) has the lock.
+// A chunk is one address range with one physical allocation behind it. Its own device can access it, and so can every device that
+// was allowed to. Physical memory is created exportable where the device can do that, since this cannot be added later. Source:
+// CUDA Driver API, "Virtual Memory Management".
+// Not thread-safe: its owner, DeviceHeap, holds the lock.
 #pragma once
 
 #include <cuda.h>
@@ -27,27 +27,29 @@ struct Chunk {
 
 class DeviceChunks {
  public:
-  // Free memory kept mapped per device, so that an allocate-and-free pair costs no driver call. It counts as free.
+  // How much free memory stays mapped per device, so that allocating and freeing again costs no driver call. It counts as free.
   static constexpr uint64_t kCachedBytesMax = uint64_t{1} << 30;
 
-  // All three outlive it. What is cached is held, too.
+  // All three outlive it. The ledger counts cached chunks as held, too.
   DeviceChunks(const DriverTable& driver, AddressSpace& space, MemoryLedger& ledger)
       : driver_(driver), space_(space), ledger_(ledger) {}
-  // Releases what is cached; chunks in use are the owner's.
+  // Releases the cached chunks. Chunks in use are the owner's to release.
   ~DeviceChunks();
 
-  // A chunk of exactly `bytes` rounded up to the device's granularity, from the cache or new. When the device is out of
-  // memory, or the session's part of it, everything cached on it is released and the driver asked once more.
+  // Provides a chunk of `bytes` rounded up to the device's granularity, cached or new. When the device or the session's part of
+  // it is out of memory, this releases all chunks cached on it and asks the driver once more. CUDA_ERROR_NOT_SUPPORTED: the
+  // device has no virtual memory management.
   CUresult Acquire(CUdevice device, uint64_t bytes, Chunk* out);
-  // Takes a chunk back: cached while the bound allows it, else released. No work may use it any more.
+  // Takes back a chunk that no work uses any more. It is cached up to kCachedBytesMax, and else released.
   void Return(const Chunk& chunk);
   // Unmaps and releases a chunk at once.
   void Destroy(const Chunk& chunk);
-  // Releases everything cached on `device`; the bytes that became free.
+  // Releases all chunks cached on `device`. Returns the bytes that became free.
   uint64_t ReleaseCached(CUdevice device);
   uint64_t CachedBytes(CUdevice device) const;
 
-  // `accessor` may (or may no longer) reach memory of `device`: concerns the chunks given and those cached and made later.
+  // Lets `accessor` reach memory of `device`, or no longer (`allow`). This concerns the chunks `in_use`, the cached ones, and
+  // those made later.
   CUresult SetAccess(CUdevice device, CUdevice accessor, bool allow, const std::map<uint64_t, Chunk>& in_use);
 
  private:

@@ -77,7 +77,7 @@ CUresult DeviceHeap::BeginFree(uint64_t address) {
 void DeviceHeap::EndFree(uint64_t address) {
   MutexLock lock(mutex_);
   const auto found = blocks_.find(address);
-  // Gone already: the block's context was destroyed while the free waited.
+  // The block is gone if its context was destroyed while the free waited.
   if (found == blocks_.end() || !found->second.freeing) return;
   const Block block = found->second;
   blocks_.erase(found);

@@ -1,9 +1,9 @@
-// What cuMemAlloc hands out: blocks of device memory at addresses of the session's device window.
+// The heap behind cuMemAlloc: blocks of device memory at addresses of the session's device window.
 //
-// Blocks up to kSlabBlockBytesMax are cut from slabs of one chunk, per context; larger ones are a chunk of their own.
-// Chunks (device_chunks.h) are the driver's virtual memory management, so the same block could be given another physical
-// memory, or another server, behind the same address.
-// A context is named by the number of its handle. Any thread. Driver calls are made under the heap's lock; they do not wait for
+// Blocks up to kSlabBlockBytesMax are cut from slabs; a slab is one chunk and belongs to one context. A larger block is a chunk
+// of its own. Chunks (device_chunks.h) are made by the driver's virtual memory management. So a block could get other physical
+// memory, or move to another server, and keep its address.
+// A context is named by the number of its handle. Any thread. Driver calls are made under the heap's lock; none of them waits for
 // GPU work.
 #pragma once
 
@@ -23,7 +23,7 @@ namespace tessera {
 
 class DeviceHeap {
  public:
-  // Alignment of every block, as of cuMemAlloc ("suitably aligned for any kind of variable"; 512 bytes was measured).
+  // Alignment of every block. cuMemAlloc promises memory "suitably aligned for any kind of variable"; 512 bytes was measured.
   static constexpr uint64_t kAlignmentBytes = 512;
   static constexpr uint64_t kSlabBytes = uint64_t{2} << 20;
   static constexpr uint64_t kSlabBlockBytesMax = uint64_t{1} << 20;
@@ -32,29 +32,31 @@ class DeviceHeap {
   DeviceHeap(const DriverTable& driver, MemoryLedger& ledger) : space_(driver), chunks_(driver, space_, ledger) {}
   ~DeviceHeap();
 
-  // The agreed window; once, before anything else.
+  // Sets the agreed window. Call this once, before anything else.
   void SetWindow(const Range& window) EXCLUDES(mutex_);
 
-  // A block of `bytes` on `device` that belongs to `context`. CUDA_ERROR_INVALID_VALUE for 0 bytes,
-  // CUDA_ERROR_OUT_OF_MEMORY when device or window has no room, CUDA_ERROR_NOT_SUPPORTED without virtual memory management.
+  // Allocates a block of `bytes` on `device` that belongs to `context`. CUDA_ERROR_INVALID_VALUE: `bytes` is 0.
+  // CUDA_ERROR_OUT_OF_MEMORY: the device, the session's part of it or the window has no room. CUDA_ERROR_NOT_SUPPORTED: the
+  // device has no virtual memory management.
   CUresult Allocate(uint64_t context, CUdevice device, uint64_t bytes, uint64_t* address) EXCLUDES(mutex_);
 
-  // The first half of a free: from now on the address is no block any more (a second free fails), but its memory is
-  // untouched until EndFree. CUDA_ERROR_INVALID_VALUE when no block starts at `address`.
+  // The first half of a free. From now on no block starts at `address`, so a second free fails, but the memory stays untouched
+  // until EndFree. CUDA_ERROR_INVALID_VALUE: no block starts at `address`.
   CUresult BeginFree(uint64_t address) EXCLUDES(mutex_);
-  // The memory of a block may be used again: all work enqueued before BeginFree is done.
+  // The second half of a free: all work enqueued before BeginFree is done, so the block's memory may be used again. Does nothing
+  // if the block's context was freed meanwhile.
   void EndFree(uint64_t address) EXCLUDES(mutex_);
 
-  // The context was destroyed or its device reset: its blocks and slabs are gone. All its work is done.
+  // Frees all blocks and slabs of a context that was destroyed or reset. All its work is done.
   void FreeContext(uint64_t context) EXCLUDES(mutex_);
 
-  // What cuCtxEnablePeerAccess and cuCtxDisablePeerAccess mean for memory of `device`: present and future blocks may (or
-  // may no longer) be reached from `accessor`.
+  // Does for memory of `device` what cuCtxEnablePeerAccess (`allow`) or cuCtxDisablePeerAccess mean: `accessor` may, or may no
+  // longer, reach present and future blocks.
   CUresult SetPeerAccess(CUdevice device, CUdevice accessor, bool allow) EXCLUDES(mutex_);
 
-  // Bytes the driver counts as used and the heap would give back at once.
+  // Returns the bytes that the driver counts as used and that the heap can give back at once.
   uint64_t CachedBytes(CUdevice device) EXCLUDES(mutex_);
-  // Gives them back: before the driver allocates something of its own.
+  // Gives these bytes back, for an allocation that the driver makes of its own. Returns how many.
   uint64_t ReleaseCached(CUdevice device) EXCLUDES(mutex_);
 
   // Where a block lies in the driver's own allocations.
@@ -63,13 +65,14 @@ class DeviceHeap {
     Chunk chunk;
     uint64_t context;
   };
-  // Of the block that contains `address` and is not being freed; nothing for any other address.
+  // Returns the place of the block that contains `address` and is not being freed. Returns nothing for any other address.
   std::optional<BlockPlace> PlaceOf(uint64_t address) EXCLUDES(mutex_);
-  // A range for memory of another session.
+  // Reserves a range of the window for memory that is not the heap's: another session's, or the application's own mappings.
+  // Errors: AddressSpace::Reserve.
   CUresult ReserveForeign(uint64_t bytes, Range* out) EXCLUDES(mutex_);
   void ReleaseForeign(uint64_t base) EXCLUDES(mutex_);
 
-  // True when the address lies in a chunk of the heap (used or not), or in memory of another session.
+  // True: the address lies in a chunk of the heap, used or not, or in a range of ReserveForeign.
   bool OwnsAddress(uint64_t address) EXCLUDES(mutex_);
 
  private:
@@ -87,7 +90,7 @@ class DeviceHeap {
     Slab* slab;  // null: the block is a chunk of its own
     bool freeing;
   };
-  // Slabs of one context and device by the largest block they can still give.
+  // The slabs of one context and device, by the largest block that each can still provide.
   using Slabs = std::set<std::pair<uint64_t, Slab*>>;
   using SlabsKey = std::pair<uint64_t, CUdevice>;
 
@@ -95,7 +98,7 @@ class DeviceHeap {
   CUresult AcquireChunk(CUdevice device, uint64_t bytes, Chunk* chunk) REQUIRES(mutex_);
   void ReturnChunk(uint64_t base) REQUIRES(mutex_);
   void Drop(const Block& block) REQUIRES(mutex_);
-  // The slab among these that has no block; null: each has one.
+  // Returns the slab of these that has no block in use; null: each has one.
   static Slab* EmptyOf(const Slabs& slabs);
 
   Mutex mutex_;

@@ -1,8 +1,8 @@
-// Memory of allocation nodes, in the session's ledger.
+// Counts the memory of graphs' allocation nodes in the session's ledger.
 //
-// The driver takes it when a graph is launched for the first time, or after a trim, and keeps it for later launches. So what the
-// graph's nodes need beyond what is reserved and unused is counted before such a launch, and what is reserved
-// (CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT) after it. Where the device has no limit nothing is asked.
+// The driver takes this memory when a graph is launched for the first time, or after a trim, and keeps it for later launches. So
+// before such a launch this counts what the graph's nodes need beyond what is reserved and unused. After the launch it counts
+// what is reserved (CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT). Where the device has no limit the driver is not asked.
 // Source: CUDA Driver API, cuDeviceGetGraphMemAttribute; CUDA C++ Programming Guide, "Graph Memory Nodes".
 //
 // Any thread.
@@ -25,31 +25,29 @@ class GraphCharges {
   // Both outlive it.
   GraphCharges(const DriverTable& driver, MemoryLedger& ledger) : driver_(driver), ledger_(ledger) {}
 
-  // The session has made an allocation node: graphs are looked through from now on.
+  // Notes that the session has made an allocation node. From now on this looks through graphs.
   void NoteNode() { any_.store(true, std::memory_order_relaxed); }
-  // Whether it ever did.
+  // Whether the session ever made one. Until then the functions below have nothing to do.
   bool any() const { return any_.load(std::memory_order_relaxed); }
-  // What follows has nothing to do while there is none.
-  //
-  // `exec` was made of `graph`, or is one of it now.
+  // Notes that `exec` was instantiated from `graph`, or was updated to match it.
   void NoteInstance(CUgraphExec exec, CUgraph graph) EXCLUDES(mutex_);
   void ForgetInstance(CUgraphExec exec) EXCLUDES(mutex_);
 
-  // The result of `launch`, which launches or uploads `exec`. CUDA_ERROR_OUT_OF_MEMORY, and it was not called, where the session
-  // may not hold what the graph needs.
+  // Returns the result of `launch`, which launches or uploads `exec`. CUDA_ERROR_OUT_OF_MEMORY: the session may not hold what the
+  // graph needs, and `launch` was not called.
   CUresult Launch(CUgraphExec exec, const std::function<CUresult()>& launch) EXCLUDES(mutex_);
-  // Likewise of `upload`, which makes an instance of `graph` and uploads it at once.
+  // The same for `upload`, which makes an instance of `graph` and uploads it at once.
   CUresult Upload(CUgraph graph, const std::function<CUresult()>& upload) EXCLUDES(mutex_);
   // Counts what the driver has reserved by now.
   void Measure(CUdevice device) EXCLUDES(mutex_);
-  // Has the driver give back what no graph uses. Whether it did.
+  // Makes the driver give back what no graph uses. True: some memory became free.
   bool Trim(CUdevice device) EXCLUDES(mutex_);
 
  private:
   using Needs = std::map<CUdevice, uint64_t>;  // bytes
   struct Instance {
     Needs needs;
-    bool has_all = false;  // since it was launched, and nothing was given back
+    bool has_all = false;  // it was launched, and the driver has given nothing back since
   };
 
   void AddNeeds(CUgraph graph, Needs* needs) const;
@@ -62,7 +60,7 @@ class GraphCharges {
   MemoryLedger& ledger_;
   std::atomic<bool> any_{false};
   Mutex mutex_;
-  std::map<CUgraphExec, Instance> instances_ GUARDED_BY(mutex_);  // those that allocate
+  std::map<CUgraphExec, Instance> instances_ GUARDED_BY(mutex_);  // those with allocation nodes
   Needs counted_ GUARDED_BY(mutex_);
 };
 

@@ -1,4 +1,4 @@
-// What instantiated graphs need of local memory (local_memory.h). Any thread.
+// How much local memory instantiated graphs need (local_memory.h). Any thread.
 #pragma once
 
 #include <cuda.h>
@@ -12,16 +12,16 @@
 
 namespace tessera {
 
-// What each thread of some kernels needs, by the context that they run in.
+// The bytes of local memory that each thread of some kernels needs, by the context that the kernels run in.
 using LocalNeeds = std::map<HandleId, uint64_t>;
 
 class GraphNeeds {
  public:
-  // Whether any ever needed something: before that there is nothing to ask.
+  // Whether any graph ever needed local memory. Until then there is nothing to ask.
   bool any() const { return any_.load(std::memory_order_acquire); }
-  // In place of what it needed before.
+  // Replaces what `exec` needed before.
   void Set(CUgraphExec exec, LocalNeeds needs) EXCLUDES(mutex_);
-  // Beside what it needed before: a part of it has changed.
+  // Adds to what `exec` needed before, since a part of it has changed. Of each context the larger need counts.
   void Add(CUgraphExec exec, const LocalNeeds& needs) EXCLUDES(mutex_);
   LocalNeeds Of(CUgraphExec exec) EXCLUDES(mutex_);
   void Forget(CUgraphExec exec) EXCLUDES(mutex_);

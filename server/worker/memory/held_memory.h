@@ -1,4 +1,4 @@
-// Memory of a GPU that a session holds as long as an object lives, in the session's ledger.
+// Memory of a GPU that a session holds as long as an object lives, counted in the session's ledger.
 #pragma once
 
 #include <cuda.h>
@@ -12,11 +12,11 @@
 
 namespace tessera {
 
-// Gives it back when it is destroyed. Movable; nothing when it was moved from.
+// Gives memory back to the ledger when it is destroyed. Movable; one that was moved from holds nothing.
 class HeldMemory {
  public:
   HeldMemory() = default;
-  // Of what the ledger has counted already; it outlives this.
+  // Takes over `bytes` that the ledger has counted already. The ledger outlives this.
   HeldMemory(MemoryLedger& ledger, CUdevice device, MemoryKind kind, uint64_t bytes)
       : ledger_(&ledger), device_(device), kind_(kind), bytes_(bytes) {}
   HeldMemory(HeldMemory&& other) noexcept
@@ -42,15 +42,15 @@ class HeldMemory {
   uint64_t bytes_ = 0;
 };
 
-// What objects of one kind hold, by their number. Any thread.
+// What objects hold, by the number of their handle. Any thread.
 class HeldObjects {
  public:
-  // In place of what the object held before.
+  // Replaces what the object held before.
   void Keep(uint64_t object, HeldMemory memory) EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     held_[object] = std::move(memory);
   }
-  // The driver has the object's memory back.
+  // Gives back what the object held: the driver has its memory back.
   void Drop(uint64_t object) EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     held_.erase(object);

@@ -18,7 +18,7 @@ namespace {
 
 constexpr unsigned kRegisterFlags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
 
-// As the driver has reserved addresses: nothing there, and nobody else either.
+// Leaves the range as the driver leaves reserved addresses: nothing is mapped there, and nobody else gets the place.
 void RestoreReservation(const Range& range) {
   void* const restored = mmap(reinterpret_cast<void*>(range.base), range.bytes, PROT_NONE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
@@ -43,7 +43,7 @@ CUresult HostMappings::Map(uint32_t segment, const Range& range) {
     if (taken) return CUDA_ERROR_INVALID_VALUE;
     mappings_.emplace(range.base, Mapping{range.bytes, HandleId()});
   }
-  // An old size of 0 maps the same pages once more (mremap(2)).
+  // With an old size of 0 mremap(2) maps the same pages once more.
   void* const mapped = mremap(bytes.data(), 0, range.bytes, MREMAP_MAYMOVE | MREMAP_FIXED, reinterpret_cast<void*>(range.base));
   HandleId context;
   CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -76,7 +76,7 @@ CUresult HostMappings::Register(const Range& range, HandleId not_in, HandleId* c
   for (const HandleId id : contexts) {
     if (worker_.SetContext(id) != CUDA_SUCCESS) continue;  // destroyed meanwhile
     result = driver.cuMemHostRegister_v2(memory, range.bytes, kRegisterFlags);
-    if (result != CUDA_SUCCESS) continue;  // a broken context registers nothing
+    if (result != CUDA_SUCCESS) continue;  // a context that has failed registers nothing
     CUdeviceptr device_pointer = 0;
     result = driver.cuMemHostGetDevicePointer_v2(&device_pointer, memory, 0);
     if (result == CUDA_SUCCESS && device_pointer == range.base) {

@@ -1,9 +1,9 @@
-// Host memory of the program's own (cuMemCreate on the host) that is mapped in its reserved addresses: the client's memory file,
-// mapped here at the same addresses and registered with the driver, so that kernels and copies use it where the program does
+// The program's own host memory (cuMemCreate on the host), mapped in its reserved addresses. The worker maps the client's memory
+// file at the same addresses and registers it with the driver. So kernels and copies use this memory where the program does
 // (client-stub/memory/host_allocations.h).
 //
-// The driver forgets what was registered when the context ends in which it was. Such memory belongs to no context, so it is
-// registered in another one then, or in the next that is made. Any thread; Map and Unmap may take long.
+// When a context ends, the driver forgets what was registered in it. Such memory belongs to no context. So it is then registered
+// in another context, or in the next one that is made. Any thread; Map and Unmap may take long.
 #pragma once
 
 #include <cuda.h>
@@ -24,19 +24,19 @@ class HostMappings {
  public:
   HostMappings(Worker& worker, ReservedRanges& reserved) : worker_(worker), reserved_(reserved) {}
 
-  // Maps the segment that the client offered, which may lie anywhere and is closed by this, at `range` as well.
-  // CUDA_ERROR_INVALID_VALUE: it is no whole segment, or the addresses are not reserved or taken; CUDA_ERROR_OUT_OF_MEMORY: the
-  // system maps no more; otherwise the driver's verdict on registering. What is current on the calling thread changes.
+  // Maps the client's segment, which may lie anywhere so far, at `range`, and closes it. CUDA_ERROR_INVALID_VALUE: `segment` is
+  // no whole segment, or the addresses are taken or not reserved. CUDA_ERROR_OUT_OF_MEMORY: the system maps no more. Otherwise
+  // the driver's result of registering. Changes the calling thread's current context.
   CUresult Map(uint32_t segment, const Range& range) EXCLUDES(mutex_);
-  // Undoes Map: the addresses are reserved as before. The driver waits for what runs. CUDA_ERROR_INVALID_VALUE: nothing was
-  // mapped at `address`. What is current on the calling thread changes.
+  // Undoes Map: the addresses are reserved as before. The driver waits for running work. CUDA_ERROR_INVALID_VALUE: nothing is
+  // mapped at `address`. Otherwise the driver's result. Changes the calling thread's current context.
   CUresult Unmap(uint64_t address) EXCLUDES(mutex_);
-  // True when all of [address, address + bytes) lies in one mapping.
+  // True: all of [address, address + bytes) lies in one mapping.
   bool Contains(uint64_t address, uint64_t bytes) EXCLUDES(mutex_);
 
-  // A context was made: what waits for one is registered. What is current on the calling thread changes.
+  // A context was made: registers the mappings that wait for one. Changes the calling thread's current context.
   void BeginContext() EXCLUDES(mutex_);
-  // The context goes, and is current.
+  // The context is about to end, and is current: registers its mappings in another context, or lets them wait for one.
   void EndContext(HandleId context) EXCLUDES(mutex_);
 
  private:
@@ -44,7 +44,7 @@ class HostMappings {
     uint64_t bytes;
     HandleId context;  // in which it is registered; null: in none
   };
-  // Registers it in any context but `not_in`. Success when there is none.
+  // Registers `range` in any context but `not_in`. Succeeds, with a null `context`, when there is no such context.
   CUresult Register(const Range& range, HandleId not_in, HandleId* context);
 
   Worker& worker_;

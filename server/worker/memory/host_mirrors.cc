@@ -16,7 +16,7 @@ namespace tessera {
 namespace {
 
 constexpr unsigned kRegisterFlags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
-// Changes in one notice, at most: the reader takes it at once.
+// The most bytes of changes in one notice, since the reader takes a notice at once.
 constexpr size_t kMessageBytesMax = size_t{64} << 10;
 
 }  // namespace
@@ -116,7 +116,7 @@ void HostMirrors::Forget(uint64_t base) {
     MutexLock lock(mutex_);
     pages = std::move(mirrors_.at(base).pages);
   }
-  pages.Unmap();  // before somebody else may map there
+  pages.Unmap();  // before another thread may map there
   MutexLock lock(mutex_);
   bytes_ -= mirrors_.at(base).range.bytes;
   mirrors_.erase(base);
@@ -144,7 +144,7 @@ bool HostMirrors::Contains(uint64_t address, uint64_t bytes) {
 void HostMirrors::SendChanges(bool lone) {
   if (!changes_.any()) return;
   const auto send = [this](std::span<const std::byte> changes) {
-    // The changes have been looked at: copies that were done before are seen to be done now.
+    // The changes have been read by now. So this sees every copy as done that was done before them.
     deliveries_.Tell();
     return worker_.SendNotice(NoticeKind::kHostChanges, 0, CUDA_SUCCESS, changes);
   };

@@ -19,7 +19,7 @@ CUresult HostSegments::Attach(uint64_t context, uint32_t segment, const Range& r
   if (bytes.data() == nullptr || range.bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   if (reinterpret_cast<uint64_t>(bytes.data()) != range.base) return CUDA_ERROR_INVALID_VALUE;
   if (Contains(range.base, 1) || !channel_.segments().Claim(segment)) return CUDA_ERROR_INVALID_VALUE;
-  // The lock is not held: registration takes long, and the client names a segment in one Attach only.
+  // The lock is not held, since registration takes long. The client names a segment in one Attach only.
   CUresult result = driver_.cuMemHostRegister_v2(bytes.data(), bytes.size(), kRegisterFlags);
   if (result != CUDA_SUCCESS) {
     Close(segment);
@@ -42,7 +42,7 @@ CUresult HostSegments::Attach(uint64_t context, uint32_t segment, const Range& r
   return CUDA_SUCCESS;
 }
 
-// Our mapping goes, so that the client may offer another segment at this address.
+// Removes the worker's mapping, so that the client may offer another segment at this address.
 void HostSegments::Close(uint32_t segment) {
   const Status closed = channel_.CloseSegment(segment);
   if (!closed.ok()) LogDebug("segment {} could not be closed: {}", segment, closed.message());
@@ -58,8 +58,8 @@ CUresult HostSegments::Detach(uint32_t segment) {
     base = found->first;
     segments_.erase(found);
   }
-  // The lock is not held: the driver waits for kernels that others have launched meanwhile, and the executor asks for every copy
-  // whether its memory is here.
+  // The lock is not held, since the driver waits for kernels that others have launched meanwhile. The executor asks for every
+  // copy whether its memory is here.
   const CUresult result = driver_.cuMemHostUnregister(reinterpret_cast<void*>(base));
   Close(segment);
   return result;

@@ -7,10 +7,10 @@
 namespace tessera {
 namespace {
 
-// What the driver takes local memory in.
+// The driver takes local memory in pieces of this size.
 constexpr uint64_t kPieceBytes = 2 << 20;
 
-// What a limit of `value` sets aside beyond `base`; UINT64_MAX: more than there is.
+// Returns the bytes that a limit of `value` sets aside beyond `base`; UINT64_MAX: more than there can be.
 uint64_t BytesFor(CUlimit limit, uint64_t unit, uint64_t base, uint64_t value) {
   uint64_t bytes = 0;
   if (__builtin_mul_overflow(value - std::min(value, base), unit, &bytes) || bytes > UINT64_MAX / 2) return UINT64_MAX;
@@ -73,7 +73,7 @@ std::optional<uint64_t> LimitCharges::End(const Key& key) {
   } else if (charge.changes == 0) {
     ledger_.Give(charge.device, MemoryKind::kKernels, charge.bytes - bytes);
   } else {
-    return present;  // another change may have counted for what it does
+    return present;  // another change under way may have counted what it is about to need
   }
   charge.bytes = bytes;
   return present;
@@ -87,7 +87,7 @@ CUresult LimitCharges::Set(uint64_t context, CUdevice device, CUlimit limit, uin
   const CUresult result = set();
   MutexLock lock(mutex_);
   End({context, limit});
-  if (limit == CU_LIMIT_STACK_SIZE) ForgetFits();  // what was found meanwhile
+  if (limit == CU_LIMIT_STACK_SIZE) ForgetFits();  // and what launches stored meanwhile
   return result;
 }
 

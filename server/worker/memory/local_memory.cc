@@ -14,7 +14,7 @@ namespace {
 
 LimitCharges& Limits(CallContext& call) { return call.worker().parts().memory().charges().limits(); }
 
-// False: it has ended.
+// False: the context has ended.
 bool EnterContext(CallContext& call, HandleId context) {
   uint64_t object = 0;
   return call.worker().objects().Find(context, &object) &&
@@ -26,7 +26,7 @@ CUresult TryOnce(CallContext& call, const LocalNeeds& needs, const std::function
   std::vector<HandleId> begun;
   CUresult result = CUDA_SUCCESS;
   for (const auto& [context, bytes] : needs) {
-    if (!EnterContext(call, context)) continue;  // the driver says so itself
+    if (!EnterContext(call, context)) continue;  // the context has ended; the driver reports that itself
     if (!Limits(call).BeginLaunch(worker.objects().HolderOf(context).value(), CurrentDevice(call), bytes)) {
       result = CUDA_ERROR_OUT_OF_MEMORY;
       break;

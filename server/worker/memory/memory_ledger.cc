@@ -42,7 +42,7 @@ bool MemoryLedger::Take(CUdevice device, MemoryKind kind, uint64_t bytes) {
   if (lane == nullptr) return true;
   if (bytes > UINT64_MAX / 2) return false;
   if (TryTake(*lane, kind, bytes)) return true;
-  // Nobody in the vGPU could give that much.
+  // The other sessions of the vGPU could not give that much.
   const uint64_t held = lane->report->memory_held.load(std::memory_order_relaxed);
   if (held + bytes > lane->gate->memory_limit.load(std::memory_order_relaxed)) return false;
   return Ask(*lane, bytes) && TryTake(*lane, kind, bytes);
@@ -83,7 +83,7 @@ bool MemoryLedger::Ask(const Lane& lane, uint64_t bytes) {
   lane.report->memory_wanted.store(bytes, std::memory_order_relaxed);
   const uint64_t question = lane.report->memory_asks.fetch_add(1, std::memory_order_release) + 1;
   const uint64_t one = 1;
-  // A count that is full has woken the broker already.
+  // If the event's count is full the write fails, but then the broker has been woken already.
   (void)!write(pages_.event_fd, &one, sizeof(one));
   const auto answered = [&] { return lane.gate->memory_answer.load(std::memory_order_acquire) == question; };
   const std::atomic<uint32_t>& changes = pages_.gate->changes;
@@ -125,7 +125,7 @@ uint64_t MemoryLedger::LeftBytes(CUdevice device) {
   const uint64_t limit = LimitBytes(device);
   if (limit == 0) return UINT64_MAX;
   const Lane& lane = *LaneOf(device);
-  // Others' part is as old as the broker's last look.
+  // What is known of the other sessions is as old as the broker's last look.
   if (lane.gate->memory_others.load(std::memory_order_relaxed) != 0) Ask(lane, 0);
   const uint64_t held = HeldBytes(device) + lane.gate->memory_others.load(std::memory_order_acquire);
   return limit - std::min(limit, held);

@@ -1,19 +1,20 @@
-// What a session holds of each GPU's memory, and how much it may.
+// Counts what a session holds of each GPU's memory, and enforces how much it may hold.
 //
 //   const CUresult result = Charged(ledger, device, MemoryKind::kAllocations, bytes, [&] { return driver.cuMemCreate(...); });
 //   ...
 //   ledger.Give(device, MemoryKind::kAllocations, bytes);   // after the driver has it back
 //
-// A vGPU with a limit divides it among its sessions: each has a budget, which the broker writes into the session's gate page
-// (server/gate/gate_page.h). A session alone in its vGPU gets all of it with its first allocation, and asks nobody from then on.
-// Memory is counted before the driver is asked, so no moment finds more held than the budget.
+// A vGPU with a limit divides it among its sessions. Each session has a budget, which the broker writes into the session's gate
+// page (server/gate/gate_page.h). A session alone in its vGPU gets the whole limit with its first allocation, and asks nobody
+// from then on. Memory is counted before the driver is asked, so the session never holds more than the budget.
 //
-// The broker takes back what a session does not use: it lowers the budget, then reads what is held, and raises the budget to that
-// if need be. Here what is held is raised first, and then the budget read. Both are sequentially consistent: one of the two sees
-// the other.
+// The broker takes back what a session does not use. It lowers the budget, then reads what is held, and raises the budget to that
+// if need be. The ledger works in the opposite order: it raises what is held, and then reads the budget. Both sides are
+// sequentially consistent, so one of the two sees the other.
 //
-// Beside what is held in all it is counted by kind, for those who watch: after it was taken, and before it is given back. So the
-// kinds add up to no more than the sum, and to the sum while no call takes or gives. Nothing is decided by them.
+// Memory is also counted by kind, for those who watch. It is counted by kind after it was taken, and no longer before it is given
+// back. So the kinds never add up to more than the sum of all that is held, and they add up to that sum while no call takes or
+// gives. No decision depends on the kinds.
 //
 // Any thread.
 #pragma once
@@ -33,7 +34,7 @@ namespace tessera {
 
 class MemoryLedger {
  public:
-  // How long the broker is waited for where a session needs a part that others of its vGPU had.
+  // How long a call waits for the broker where a session needs a part of the limit that others of its vGPU had.
   static constexpr uint64_t kAskWaitNs = 2'000'000'000;
 
   // `pages` outlive it; without them nothing is limited. `stop` ends a wait for the broker.
@@ -41,23 +42,25 @@ class MemoryLedger {
   MemoryLedger(const MemoryLedger&) = delete;
   MemoryLedger& operator=(const MemoryLedger&) = delete;
 
-  // Counts `bytes` more as held. False when the session may not hold them; nothing has changed then. May wait for the broker.
+  // Counts `bytes` more as held. False: the session may not hold them, and nothing has changed. May wait for the broker.
   bool Take(CUdevice device, MemoryKind kind, uint64_t bytes) EXCLUDES(ask_mutex_);
-  // They are not held any more: the driver has them back.
+  // Counts `bytes` as no longer held: the driver has them back.
   void Give(CUdevice device, MemoryKind kind, uint64_t bytes);
-  // Before a context is made: counts what the session's first one takes, where it began without room for one. False: its vGPU has
-  // none; a later try may find some. What was counted stays until the session ends, however many contexts it makes.
+  // Call this before a context is made. If the session began without room for a context, this counts what its first one takes.
+  // False: its vGPU has no room; a later try may find some. What was counted stays until the session ends, however many contexts
+  // it makes. May wait for the broker, as Take().
   bool TakeContext(CUdevice device) EXCLUDES(ask_mutex_);
-  // What is held already, and was found to be so by measuring: counted, whatever the limit.
+  // Counts `bytes` that are held already and were found by measuring, whatever the limit.
   void Add(CUdevice device, MemoryKind kind, uint64_t bytes);
 
   bool limited(CUdevice device) const { return LimitBytes(device) != 0; }
   bool any_limit() const;
-  // Of the vGPU; 0: none.
+  // Returns the limit of the vGPU; 0: it has none.
   uint64_t LimitBytes(CUdevice device) const;
   uint64_t HeldBytes(CUdevice device) const;
   uint64_t HeldBytes(CUdevice device, MemoryKind kind) const;
-  // What the vGPU may hold beyond what all its sessions do; UINT64_MAX without a limit.
+  // Returns what the vGPU may hold beyond what all its sessions hold; UINT64_MAX without a limit. May wait for the broker, as
+  // Take().
   uint64_t LeftBytes(CUdevice device) EXCLUDES(ask_mutex_);
 
  private:
@@ -66,14 +69,14 @@ class MemoryLedger {
     const GatePage::Row* gate = nullptr;  // null: no page knows it
     ReportPage::Row* report = nullptr;
     const std::atomic<uint64_t>* context_bytes = nullptr;  // GatePage's
-    bool has_context = false;                              // it was counted; under ask_mutex_
+    bool has_context = false;                              // its first context was counted; under ask_mutex_
   };
   const Lane* LaneOf(CUdevice device) const;
   static bool TryTake(const Lane& lane, MemoryKind kind, uint64_t bytes);
   static std::atomic<uint64_t>& OfKind(const Lane& lane, MemoryKind kind) {
     return lane.report->memory_by_kind[static_cast<size_t>(kind)];
   }
-  // Asks the broker for a budget of `bytes` more than now. False without an answer.
+  // Asks the broker for a budget of `bytes` more than now. False: no answer came.
   bool Ask(const Lane& lane, uint64_t bytes) EXCLUDES(ask_mutex_);
 
   const GatePages pages_;
@@ -82,8 +85,8 @@ class MemoryLedger {
   Mutex ask_mutex_;          // one question at a time
 };
 
-// The result of `allocate`, which takes `bytes` of `device` where it succeeds. CUDA_ERROR_OUT_OF_MEMORY, and it was not called,
-// where the session may not hold them.
+// Returns the result of `allocate`, which takes `bytes` of `device` if it succeeds. CUDA_ERROR_OUT_OF_MEMORY: the session may not
+// hold them, and `allocate` was not called; or the driver has not so much.
 template <typename Allocate>
 CUresult Charged(MemoryLedger& ledger, CUdevice device, MemoryKind kind, uint64_t bytes, const Allocate& allocate) {
   if (!ledger.Take(device, kind, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;

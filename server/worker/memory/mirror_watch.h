@@ -1,10 +1,10 @@
-// When the work is done that uses mirrors of host memory: until then their changes are told with everything that the client
-// hears of, and a flag that a kernel sets is told while it runs; when it is done, once more, though nobody asks: a program may
-// be waiting for what a kernel writes there, without a call.
+// Finds out when the work that uses mirrors of host memory is done. Until then the mirrors' changes are sent with everything that
+// tells the client something. A flag that a kernel sets is sent while the kernel runs. When the work is done the changes are sent
+// once more, though no call asks for them: a program may wait, without a call, for what a kernel writes there.
 //
-// An event of each stream is recorded again behind each piece of work, so a stream that is never idle costs one look at it now
-// and then. A LookThread looks at them. It goes on while an event is recorded: the driver's queue may be full of what waits for a
-// flag that is still to be told.
+// Each stream has an event, which is recorded again behind each piece of work. So a stream that is never idle costs one look at
+// its event now and then. A LookThread looks at the events. It goes on while an event is being recorded: the driver's queue may
+// be full of work that waits for a flag that is not sent yet.
 #pragma once
 
 #include <cuda.h>
@@ -26,16 +26,16 @@ class Worker;
 
 class MirrorWatch {
  public:
-  // `tell` sends what changed, if it is `lone` only when it is a single word. Called on several threads.
+  // `tell` sends what changed; with `lone`, only if that is a single word. It is called on several threads.
   MirrorWatch(Worker& worker, std::function<void(bool lone)> tell);
 
-  // `stream`, the driver's for `id`, was given work. Where its end cannot be heard of (a stream of another context than the
-  // current one, an event that the driver refuses) work counts as never done. Executor thread.
+  // Notes that `stream`, the driver's for `id`, was given work. If nothing can tell its end, the work counts as never done: the
+  // stream belongs to another context than the current one, or the driver refuses an event. Executor thread.
   void Used(CallContext& call, HandleId id, CUstream stream) EXCLUDES(mutex_);
-  // Some of the work may not be done, or not all that it wrote was told. Any thread.
+  // True: some of the work may not be done, or not all that it wrote was sent. Any thread.
   bool working() const { return working_.load(std::memory_order_acquire); }
-  // The context is about to be destroyed or reset: its work counts as done. It must be current, and is given no more work
-  // meanwhile.
+  // Call this when the context is about to be destroyed or reset. It must be current and get no more work meanwhile. Its work
+  // counts as done.
   void EndContext(CUcontext context) EXCLUDES(mutex_);
 
  private:
@@ -44,12 +44,13 @@ class MirrorWatch {
     CUevent event = nullptr;
   };
 
-  // The event of the stream, if it has one, which nobody else looks at until it is given back: the work is not done before.
+  // Takes the stream's event out of recorded_, if it has one. Until it is put back nobody else looks at it, and the work does not
+  // count as done.
   Recorded Begin(const StreamKey& key) EXCLUDES(mutex_);
-  // Records the event, made if there was none. Calls the driver, which may wait: without the lock.
+  // Records the event, and makes it if there is none. Does not hold the lock while it calls the driver, which may wait.
   CUresult Record(CUstream stream, Recorded* recorded) EXCLUDES(mutex_);
   void Look() EXCLUDES(mutex_);
-  // Looks at all events; those that are done go. True when none is left, and none is being recorded.
+  // Looks at all events and removes those that are done. True: none is left, and none is being recorded.
   bool AllDone() REQUIRES(mutex_);
 
   Worker& worker_;

@@ -8,7 +8,7 @@ namespace tessera {
 void PhysicalMemory::Made(Handle handle, HeldMemory memory) {
   MutexLock lock(mutex_);
   Handles& handles = handles_[handle];
-  // A second handle of one value is of the same memory, which is counted once.
+  // A second handle with the same value names the same memory, which is counted once.
   if (handles.count++ == 0) handles.memory = std::make_shared<HeldMemory>(std::move(memory));
 }
 

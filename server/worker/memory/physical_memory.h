@@ -1,9 +1,9 @@
-// Physical memory that the program makes or imports by itself (cuMemCreate), in the session's ledger.
+// Physical memory that the program itself makes or imports (cuMemCreate), counted in the session's ledger.
 //
-// It is held until the last of its handles is released and the last of its mappings is removed: the driver frees it then, not
-// with cuMemRelease. Source: CUDA Driver API, "Virtual Memory Management", cuMemRelease.
+// The memory is held until its last handle is released and its last mapping is removed. The driver frees it only then, not
+// already with cuMemRelease. Source: CUDA Driver API, "Virtual Memory Management", cuMemRelease.
 //
-// Any thread. Each function is called once the driver has done its part.
+// Any thread. Call each function after the driver has done its part.
 #pragma once
 
 #include <cuda.h>
@@ -22,16 +22,17 @@ class PhysicalMemory {
  public:
   using Handle = CUmemGenericAllocationHandle;
 
-  // There is one more handle of new memory, whose bytes the ledger has counted.
+  // Notes a handle of new memory. The ledger has counted its bytes.
   void Made(Handle handle, HeldMemory memory) EXCLUDES(mutex_);
   void Released(Handle handle) EXCLUDES(mutex_);
-  // `handle` is one of the memory that is mapped at `address`.
+  // Notes one more handle, of the memory that is mapped at `address`.
   void Retained(Handle handle, uint64_t address) EXCLUDES(mutex_);
   void Mapped(const Range& range, Handle handle) EXCLUDES(mutex_);
   void Unmapped(const Range& range) EXCLUDES(mutex_);
-  // It is mapped to parts of a sparse array: as long as which is not followed, so it is held to the session's end.
+  // Notes that the memory is mapped to parts of a sparse array. It is then held until the session ends, since nobody follows to
+  // which parts.
   void MappedInArray(Handle handle) EXCLUDES(mutex_);
-  // 0: not known.
+  // Returns the size of the handle's memory; 0: the handle is not known.
   uint64_t BytesOf(Handle handle) EXCLUDES(mutex_);
 
  private:

@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-constexpr uint64_t kGranuleBytes = uint64_t{2} << 20;  // of what a pool reserves, at least
+constexpr uint64_t kGranuleBytes = uint64_t{2} << 20;  // pools reserve multiples of at least this
 
 }  // namespace
 
@@ -68,7 +68,7 @@ bool PoolCharges::Imported(CUdeviceptr address, uint64_t bytes) {
 
 CUresult PoolCharges::Allocate(CUdevice current, CUmemoryPool pool, uint64_t bytes, CUstream stream, CUdeviceptr* address,
                                const std::function<CUresult()>& allocate) {
-  if (pool == nullptr && driver_.cuDeviceGetMemPool(&pool, current) != CUDA_SUCCESS) return allocate();  // which says why
+  if (pool == nullptr && driver_.cuDeviceGetMemPool(&pool, current) != CUDA_SUCCESS) return allocate();  // it fails and says why
   MutexLock lock(mutex_);
   const Shared one = Find(pool);
   if (one == nullptr || !ledger_.limited(one->device)) return allocate();
@@ -140,7 +140,7 @@ bool PoolCharges::Trim(CUdevice device) {
   const uint64_t deadline_ns = MonotonicNs() + kEndsNs;
   while (ending_.load(std::memory_order_acquire) != 0 && MonotonicNs() < deadline_ns) std::this_thread::yield();
   MutexLock lock(mutex_);
-  // One may have ended between the refusal and this.
+  // A free may have ended between the refusal and this call.
   const bool ended = ended_.exchange(false, std::memory_order_acquire);
   return TrimAll(device) || ended;
 }

@@ -1,10 +1,10 @@
-// Memory that the driver's pools have reserved, in the session's ledger.
+// Counts the memory that the driver's pools have reserved, in the session's ledger.
 //
-// A pool grows by more than it is asked for, and keeps what is freed. So what an allocation may need is counted before, and what
-// the pool has reserved (CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) is after. Where the device has no limit nothing is asked.
-// Source: CUDA Driver API, "Stream Ordered Memory Allocator".
+// A pool grows by more than an allocation asks for, and keeps what is freed. So this counts what an allocation may need before
+// it, and what the pool has reserved (CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) after it. Where the device has no limit the driver is
+// not asked. Source: CUDA Driver API, "Stream Ordered Memory Allocator".
 //
-// Any thread; driver calls are made under a lock, none of which waits for GPU work.
+// Any thread. Driver calls are made under a lock; none of them waits for GPU work.
 #pragma once
 
 #include <cuda.h>
@@ -27,30 +27,31 @@ class PoolCharges {
   // Both outlive it.
   PoolCharges(const DriverTable& driver, MemoryLedger& ledger) : driver_(driver), ledger_(ledger) {}
 
-  // The result of `allocate`, which writes the address of `bytes` out of `pool` (null: that of the device `current`).
-  // CUDA_ERROR_OUT_OF_MEMORY where the session may not hold what the pool would have to reserve; an allocation that made the
-  // pool grow too far is given back in `stream`'s order.
+  // Returns the result of `allocate`, which allocates `bytes` from `pool` (null: the pool of the device `current`) and writes
+  // their address to `address`. CUDA_ERROR_OUT_OF_MEMORY: the session may not hold what the pool would have to reserve, or the
+  // driver has not so much. An allocation that made the pool grow too far is freed again, in the order of `stream`.
   CUresult Allocate(CUdevice current, CUmemoryPool pool, uint64_t bytes, CUstream stream, CUdeviceptr* address,
                     const std::function<CUresult()>& allocate) EXCLUDES(mutex_);
-  // A pointer out of a pool of another process, whose `bytes` count for this one as well. False: the session may not hold them.
+  // Counts the `bytes` of a pointer out of another process's pool, which count for this process as well. False: the session may
+  // not hold them.
   bool Imported(CUdeviceptr address, uint64_t bytes) EXCLUDES(mutex_);
-  // A new pool of memory on `device`.
+  // Notes a new pool of memory on `device`.
   void Made(CUmemoryPool pool, CUdevice device) EXCLUDES(mutex_);
-  // An allocation that is being freed; it holds its part of a destroyed pool until EndFree(). The address may be another's by
-  // then, since pools hand out again what a stream frees.
+  // An allocation that is being freed. It holds its part of a destroyed pool until EndFree(). By then the address may be another
+  // allocation's, since pools hand out again what a stream frees.
   using Freeing = std::shared_ptr<void>;
-  // Null: it is not one whose end has to be told.
+  // Begins a free. Null: neither EndFree() nor UndoFree() is needed for this allocation.
   Freeing BeginFree(CUdeviceptr address) EXCLUDES(mutex_);
-  // All work that was enqueued before the free is done.
+  // Ends a free: all work that was enqueued before it is done.
   void EndFree(Freeing freeing);
-  // The driver has refused the free.
+  // Undoes BeginFree(): the driver has refused the free.
   void UndoFree(CUdeviceptr address, Freeing freeing) EXCLUDES(mutex_);
-  // The pool is destroyed. The driver keeps what is allocated in it until that is freed.
+  // The pool is destroyed. The driver keeps the memory of its allocations until they are freed.
   void Destroyed(CUmemoryPool pool) EXCLUDES(mutex_);
   // Counts what the pools of `device` have reserved by now.
   void Measure(CUdevice device) EXCLUDES(mutex_);
-  // Has them give back what they do not use, as the driver does where an allocation fails. Whether any did. Waits up to kEndsNs
-  // for frees of which another thread is about to tell.
+  // Makes the pools of `device` give back what they do not use, as the driver does where an allocation fails. True: some memory
+  // became free. Waits up to kEndsNs for frees whose end another thread is about to report.
   bool Trim(CUdevice device) EXCLUDES(mutex_);
 
  private:
@@ -65,21 +66,21 @@ class PoolCharges {
   };
   using Shared = std::shared_ptr<Pool>;
 
-  // The device of a pool that this has not seen yet: it is some device's own. -1: it is none's.
+  // Returns the device of a pool that this has not seen yet: it is some device's default pool. -1: it is no device's.
   CUdevice DeviceOf(CUmemoryPool pool) const;
   Shared Find(CUmemoryPool pool) REQUIRES(mutex_);
   uint64_t Attribute(CUmemoryPool pool, CUmemPool_attribute attribute) const;
-  // Counts what it has reserved by now.
+  // Counts what the pool has reserved by now.
   void MeasureOne(CUmemoryPool handle, Pool& pool) const;
-  // What `bytes` more may make the pool reserve, as far as is known before.
+  // Returns the growth that an allocation of `bytes` may cause, as far as it is known before.
   uint64_t GrowthFor(CUmemoryPool pool, uint64_t bytes) const;
   bool TrimAll(CUdevice device) REQUIRES(mutex_);
 
   const DriverTable& driver_;
   MemoryLedger& ledger_;
-  std::atomic<bool> any_{false};     // live_ had one
-  std::atomic<uint32_t> ending_{0};  // frees that have begun
-  std::atomic<bool> ended_{false};   // one has, since Trim() looked
+  std::atomic<bool> any_{false};     // live_ had an entry
+  std::atomic<uint32_t> ending_{0};  // frees that have begun and have not ended
+  std::atomic<bool> ended_{false};   // a free has ended since Trim() last looked
   Mutex mutex_;
   std::map<CUmemoryPool, Shared> pools_ GUARDED_BY(mutex_);
   std::map<CUdeviceptr, Shared> live_ GUARDED_BY(mutex_);  // allocations: a destroyed pool lives as long as they do

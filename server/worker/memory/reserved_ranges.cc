@@ -34,7 +34,7 @@ CUresult ReservedRanges::Reserve(const Range& range, bool* reserved) {
     return CUDA_SUCCESS;
   }
   if (result == CUDA_SUCCESS) driver_.cuMemAddressFree(address, range.bytes);
-  // Addresses that the driver has run out of may be there at another place.
+  // A driver that has run out of addresses here may have some at another place.
   return result == CUDA_ERROR_OUT_OF_MEMORY ? CUDA_SUCCESS : result;
 }
 

@@ -1,6 +1,6 @@
-// What the client has reserved in its address space for the application (cuMemAddressReserve), reserved in the driver
-// at the same addresses. The client picks and holds them (client-stub/memory/address_reservations.h); the application maps
-// memory nowhere else. Any thread.
+// The addresses that the client has reserved for the application (cuMemAddressReserve), reserved in the driver at the same place.
+// The client picks and holds them (client-stub/memory/address_reservations.h). The application maps memory nowhere else. Any
+// thread.
 #pragma once
 
 #include <cuda.h>
@@ -17,24 +17,26 @@ struct DriverTable;  // generated/driver_table.h
 
 class ReservedRanges {
  public:
-  // `windows`: the session's, in which the driver reserves nothing here. `client_in_process`: it holds the addresses in
-  // this very process, so they are given up before the driver takes them.
+  // `windows`: the session's; Reserve() takes nothing in them. `client_in_process`: the client holds the addresses in this very
+  // process, so they are given up before the driver takes them.
   ReservedRanges(const DriverTable& driver, const WindowPair& windows, bool client_in_process)
       : driver_(driver), windows_(windows), client_in_process_(client_in_process) {}
-  // Gives the driver back where nothing is mapped any more; the rest goes with the process.
+  // Gives back to the driver the ranges in which nothing is mapped any more. The rest goes with the process.
   ~ReservedRanges();
 
-  // Reserves exactly this range. `*reserved` becomes false, without an error, when this process or its driver has
-  // something there. Otherwise what the driver says.
+  // Reserves exactly this range. `*reserved` is false, without an error, when this process or its driver has something there.
+  // Otherwise returns the driver's result. CUDA_ERROR_INVALID_VALUE: `range` is empty or leaves the address space.
+  // CUDA_ERROR_NOT_SUPPORTED: the driver has no cuMemAddressReserve.
   CUresult Reserve(const Range& range, bool* reserved) EXCLUDES(mutex_);
-  // Gives back a whole range. CUDA_ERROR_INVALID_VALUE: it is none; or what the driver says, and it stays.
+  // Gives back a whole range. CUDA_ERROR_INVALID_VALUE: `range` is none. Otherwise the driver's result; after an error the range
+  // stays.
   CUresult Release(const Range& range) EXCLUDES(mutex_);
-  // Takes over a range of the device window that the heap has given away. False: it is not taken, since half of the
-  // window stays memory's.
+  // Takes over a range of the device window that the heap has handed out. False: such ranges would take more than half of the
+  // window, and this one was not taken. The other half is for the heap.
   bool AddInWindow(const Range& range) EXCLUDES(mutex_);
-  // Ends such a range, for the heap to have back. False: it is none.
+  // Ends such a range, so that the heap can have it back. False: `range` is none.
   bool RemoveInWindow(const Range& range) EXCLUDES(mutex_);
-  // Whether all of [address, address + bytes) is reserved, in one range or in neighbours.
+  // True: all of [address, address + bytes) is reserved, in one range or in several without a gap.
   bool Contains(uint64_t address, uint64_t bytes) EXCLUDES(mutex_);
 
  private:

@@ -31,7 +31,8 @@ SessionMemory::SessionMemory(Worker& worker)
   heap_.SetWindow(device_window_);
   if (!worker.channel().mirrored()) return;
   worker.replies().BeforeSending([this](ReplyKind kind) {
-    // What a host function is called for may be in a graph with what it has to see, of whose use nothing is known yet.
+    // A host function may be in one graph with work whose results it must see. Nothing is known yet of that work's use of
+    // mirrors.
     if (kind == ReplyKind::kHostFunction || mirrors_.working()) mirrors_.Tell();
     deliveries_.Tell();
   });
@@ -67,7 +68,7 @@ bool SessionMemory::AllWorkIsDone() {
   const DriverTable& driver = worker_.driver();
   for (const BusyStreams::Use& use : worker_.busy_streams().Unfinished()) {
     CUcontext context = nullptr;
-    if (driver.cuStreamGetCtx(use.stream, &context) != CUDA_SUCCESS) continue;  // went with its context
+    if (driver.cuStreamGetCtx(use.stream, &context) != CUDA_SUCCESS) continue;  // the stream went with its context
     if (driver.cuStreamQuery(use.stream) == CUDA_ERROR_NOT_READY) return false;
   }
   std::vector<HandleId> contexts;
@@ -100,7 +101,7 @@ CUresult SessionMemory::WaitForAllWork() {
 
 bool SessionMemory::AnyStreamCaptures() {
   const DriverTable& driver = worker_.driver();
-  // A helper thread may have had no context yet; the driver would not answer it then.
+  // A helper thread may not have had a context yet; the driver would not answer it then.
   std::vector<HandleId> contexts;
   worker_.objects().ForEach(HandleKind::kContext, [&](HandleId id, uint64_t) { contexts.push_back(id); });
   for (const HandleId context : contexts) {
@@ -150,10 +151,10 @@ bool SessionMemory::MayCopy(uint64_t address, uint64_t bytes) {
     const auto after = graph_memory_.upper_bound(address);
     if (after != graph_memory_.begin()) {
       const auto& [base, size] = *std::prev(after);
-      if (Range{base, size}.contains(address, bytes)) return true;  // before the graph's first launch, too
+      if (Range{base, size}.contains(address, bytes)) return true;  // also before the graph's first launch
     }
   }
-  // Module variables, pools. The driver knows where its allocation ends.
+  // This may be a variable of a module, or memory of a pool. The driver knows where its allocation ends.
   unsigned type = 0;
   const DriverTable& driver = worker_.driver();
   if (driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) != CUDA_SUCCESS) return false;

@@ -1,4 +1,5 @@
-// The memory of one session on the server: device heap, host segments, and when freed memory may be used again.
+// The memory of one session on the server. It owns the parts below, and knows when freed memory may be used again and which
+// memory a client may reach.
 //
 //   SessionMemory& memory = worker.parts().memory();
 //
@@ -39,42 +40,45 @@ class SessionMemory {
   HostMirrors& mirrors() { return mirrors_; }
   Deliveries& deliveries() { return deliveries_; }
 
-  // Runs `action` on a helper thread when all work that was enqueued until now in the session's contexts is done.
-  // `idle`: it is done (`result` is CUDA_SUCCESS), or the contexts have failed and do no more work (`result` says how).
-  // Not `idle`: nothing is known. The driver must not be asked while a stream captures (it would invalidate the
-  // capture); `result` is CUDA_SUCCESS then, and what waits for idleness has to be postponed.
+  // Runs `action` on a helper thread when all work that was enqueued until now in the session's contexts is done. `idle`: the
+  // work is done and `result` is CUDA_SUCCESS, or the contexts have failed, do no more work, and `result` is their error. Not
+  // `idle`: nothing is known, and `result` is CUDA_SUCCESS. This happens while a stream captures, since asking the driver would
+  // invalidate the capture. Then postpone what needs idle contexts. If no helper thread takes the work, `action` runs at once on
+  // the calling thread, not `idle`.
   void AfterAllWork(std::function<void(bool idle, CUresult result)> action);
-  // Whether no work of the session's contexts is left. While it is the executor that asks, none comes. False if a stream
-  // captures: the driver must not be asked then. The executor thread; what is current there changes.
+  // True: no work of the session's contexts is left. No work comes while the executor is the one that asks. False while a stream
+  // captures, since the driver must not be asked then. Executor thread; changes its current context.
   bool AllWorkIsDone();
-  // `reclaim` runs when a later AfterAllWork finds the session idle.
+  // Keeps `reclaim` and runs it when a later AfterAllWork finds the session idle.
   void Postpone(std::function<void()> reclaim) EXCLUDES(mutex_);
 
-  // Memory that the driver placed by itself (stream-ordered allocations), by address: what may be passed to its free.
+  // Memory that the driver placed itself (stream-ordered allocations), by address. Only noted addresses may be passed to the
+  // driver's free. ForgetDriverMemory: false if `address` is not noted.
   void NoteDriverMemory(uint64_t address) EXCLUDES(mutex_);
   bool ForgetDriverMemory(uint64_t address) EXCLUDES(mutex_);
 
-  // Memory of an allocation node. It stays known as long as the session: the graph may be launched, and its memory
-  // freed, again and again.
+  // Notes the memory of a graph's allocation node. It stays known as long as the session, since the graph may be launched and its
+  // memory freed again and again.
   void NoteGraphMemory(const Range& range) EXCLUDES(mutex_);
-  // Whether an allocation node's memory begins there.
+  // True: the memory of an allocation node begins at `address`.
   bool IsGraphMemory(uint64_t address) EXCLUDES(mutex_);
 
-  // True when the driver may be given [address, address + bytes) as memory that a copy reads or writes: the device
-  // window, reserved ranges, attached host segments, mirrors, and what the driver says is device memory of its own.
-  // Other memory of this process is not the client's to reach.
+  // True: the driver may be given [address, address + bytes) as memory that a copy reads or writes. This is the device window,
+  // reserved ranges, attached host segments, mirrors, memory of allocation nodes, and what the driver says is device memory of
+  // its own. The client may not reach other memory of this process.
   bool MayCopy(uint64_t address, uint64_t bytes);
-  // As above where the driver looks at no address, or later (textures, captured sets): also addresses where it knows no memory.
+  // As MayCopy, for calls in which the driver looks at no address, or looks at it only later (textures, captured memsets). Also
+  // true of addresses where the driver knows no memory.
   bool MayName(uint64_t address, uint64_t bytes);
-  // Whether [address, address + bytes) is memory of the host that the driver reaches at that address: an attached segment, a
-  // mirror or a mapping of the program's own.
+  // True: [address, address + bytes) is host memory that the driver reaches at that address. This is an attached segment, a
+  // mirror, or a mapping of the program's own host memory.
   bool IsHost(uint64_t address, uint64_t bytes);
-  // The allocation of the driver's own (a variable, a pool's, a mapping of the application's) that contains `address`.
-  // Nothing for other addresses and for what is no block of the heap any more.
+  // Returns the driver's own allocation that contains `address`: a variable, memory of a pool, or a mapping of the application's.
+  // Returns nothing for other addresses, such as those of freed blocks of the heap.
   std::optional<Range> DriverAllocationAt(uint64_t address);
 
-  // The context is about to be destroyed or reset, all its work is done, and it is current: its device memory is freed
-  // and its host memory is unregistered. Before the driver's call.
+  // Call this before the driver destroys or resets the context, when all its work is done and it is current. Its device memory is
+  // freed and its host memory is unregistered.
   void EndContext(uint64_t context);
 
  private:

@@ -16,7 +16,7 @@ void FinishAfter(CallContext& call, CUstream stream, CUresult result, uint64_t m
   const bool replies = call.wants_reply();
   worker.completion().NoteCopy(stream);
   if (result == CUDA_SUCCESS && replies) {
-    // Nothing may be recorded on a stream that captures; the work is a node now, and there is nothing to wait for.
+    // Nothing may be recorded on a stream that captures. The work is a node now, so there is nothing to wait for.
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
     result = call.driver().cuStreamIsCapturing(stream, &capture);
     if (result == CUDA_SUCCESS && capture != CU_STREAM_CAPTURE_STATUS_NONE) return call.Finish(CUDA_SUCCESS);

@@ -18,14 +18,14 @@ bool AskOthersForRoom(Worker& worker, CUdevice device, uint64_t bytes) {
   size_t total = 0;
   MemoryLedger& ledger = worker.parts().memory().charges().ledger();
   if (bytes > ledger.LeftBytes(device)) {
-    // What the session's own limit refused no other worker can give but those of its vGPU whose programs have ended.
+    // No other worker can give what the session's own limit refused, except workers of its vGPU whose programs have ended.
     if (worker.rooms() == nullptr) return false;
     worker.rooms()->AwaitEnds();
     return bytes <= ledger.LeftBytes(device);
   }
   if (worker.rooms() == nullptr || worker.driver().cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS || bytes > total)
     return false;
-  // Of the vGPU a program may have ended between the refusal and the question above.
+  // A program of the vGPU may have ended between the refusal and the question above.
   return worker.rooms()->MakeRoom() || ledger.limited(device);
 }
 

@@ -1,5 +1,5 @@
-// Allocations are tried again before a program is told that the device has no memory: once this session's own reserves are given
-// back, and once others have given back what nobody needs (room_maker.h).
+// Tries allocations again before a program is told that the device has no memory: once after this session's own reserves are
+// given back, and once after others have given back what nobody needs (room_maker.h).
 #pragma once
 
 #include <cuda.h>
@@ -11,16 +11,18 @@ namespace tessera {
 class CallContext;
 class Worker;
 
-// Whether the heap's cache held memory of `device`, or pools and graphs of a vGPU with a limit did, which is now free.
+// Gives back what the heap caches of `device`, and what pools and graphs keep if its vGPU has a limit. True: some memory became
+// free.
 bool ReleaseOwnReserves(Worker& worker, CUdevice device);
-// Whether others had something, which is now free. Not asked when the device never has `bytes`.
+// Asks others for what nobody needs, and may wait some seconds. True: memory became free or may have, so a new try is worth it.
+// Others are not asked when the device never has `bytes`.
 bool AskOthersForRoom(Worker& worker, CUdevice device, uint64_t bytes);
-// That of the current context; -1: none.
+// Returns the device of the current context; -1: there is none.
 CUdevice CurrentDevice(CallContext& call);
 Worker& WorkerOf(CallContext& call);
 
-// The result of `allocate`, which asks the driver for `bytes` (0: not known) on `device` and has done nothing when it finds none.
-// May block for some seconds then.
+// Returns the result of `allocate`, which asks the driver for `bytes` (0: not known) on `device` and has no effect when it fails.
+// May block for some seconds when memory is short.
 template <typename Allocate>
 CUresult WithRoom(Worker& worker, CUdevice device, uint64_t bytes, const Allocate& allocate) {
   CUresult result = allocate();
@@ -29,8 +31,8 @@ CUresult WithRoom(Worker& worker, CUdevice device, uint64_t bytes, const Allocat
   return result;
 }
 
-// The result of `take`, which the session's own limit may refuse: once more without what its heap and pools keep for reuse, which
-// is in nobody's way.
+// Returns the result of `take`, which the session's own limit may refuse. After a refusal this tries once more without what the
+// session's heap and pools keep for reuse, which nobody needs. Others are not asked.
 template <typename Take>
 CUresult WithoutReserves(CallContext& call, const Take& take) {
   const CUresult result = take();
