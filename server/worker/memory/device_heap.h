@@ -50,8 +50,8 @@ class DeviceHeap {
   // Frees all blocks and slabs of a context that was destroyed or reset. All its work is done.
   void FreeContext(uint64_t context) EXCLUDES(mutex_);
 
-  // Does for memory of `device` what cuCtxEnablePeerAccess (`allow`) or cuCtxDisablePeerAccess mean: `accessor` may, or may no
-  // longer, reach present and future blocks.
+  // Lets `accessor` reach present and future blocks on `device`, or no longer (`allow`), as cuCtxEnablePeerAccess and
+  // cuCtxDisablePeerAccess do.
   CUresult SetPeerAccess(CUdevice device, CUdevice accessor, bool allow) EXCLUDES(mutex_);
 
   // Returns the bytes that the driver counts as used and that the heap can give back at once.

@@ -12,9 +12,9 @@
 // if need be. The ledger works in the opposite order: it raises what is held, and then reads the budget. Both sides are
 // sequentially consistent, so one of the two sees the other.
 //
-// Memory is also counted by kind, for those who watch. It is counted by kind after it was taken, and no longer before it is given
-// back. So the kinds never add up to more than the sum of all that is held, and they add up to that sum while no call takes or
-// gives. No decision depends on the kinds.
+// Memory is also counted by kind, for those who watch. A kind is raised after the sum of all that is held, and lowered before it.
+// So the kinds never add up to more than the sum, and they add up to it while no call takes or gives. No decision depends on
+// them.
 //
 // Any thread.
 #pragma once

@@ -42,7 +42,7 @@ class PoolCharges {
   using Freeing = std::shared_ptr<void>;
   // Begins a free. Null: neither EndFree() nor UndoFree() is needed for this allocation.
   Freeing BeginFree(CUdeviceptr address) EXCLUDES(mutex_);
-  // Ends a free: all work that was enqueued before it is done.
+  // Ends a free: all work that was enqueued before the free is done.
   void EndFree(Freeing freeing);
   // Undoes BeginFree(): the driver has refused the free.
   void UndoFree(CUdeviceptr address, Freeing freeing) EXCLUDES(mutex_);

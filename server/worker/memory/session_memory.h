@@ -46,8 +46,8 @@ class SessionMemory {
   // invalidate the capture. Then postpone what needs idle contexts. If no helper thread takes the work, `action` runs at once on
   // the calling thread, not `idle`.
   void AfterAllWork(std::function<void(bool idle, CUresult result)> action);
-  // True: no work of the session's contexts is left. No work comes while the executor is the one that asks. False while a stream
-  // captures, since the driver must not be asked then. Executor thread; changes its current context.
+  // True: no work of the session's contexts is left, and none comes while the executor asks. False while a stream captures, since
+  // the driver must not be asked then. Executor thread; changes its current context.
   bool AllWorkIsDone();
   // Keeps `reclaim` and runs it when a later AfterAllWork finds the session idle.
   void Postpone(std::function<void()> reclaim) EXCLUDES(mutex_);
@@ -74,7 +74,7 @@ class SessionMemory {
   // mirror, or a mapping of the program's own host memory.
   bool IsHost(uint64_t address, uint64_t bytes);
   // Returns the driver's own allocation that contains `address`: a variable, memory of a pool, or a mapping of the application's.
-  // Returns nothing for other addresses, such as those of freed blocks of the heap.
+  // Returns nothing for other addresses, also those of the heap.
   std::optional<Range> DriverAllocationAt(uint64_t address);
 
   // Call this before the driver destroys or resets the context, when all its work is done and it is current. Its device memory is

@@ -14,9 +14,9 @@
 namespace tessera {
 
 // Ends a call that enqueued GPU work on `stream` with `result`. If that succeeded, then once the work is done this publishes
-// `written`, sends the notice of `mark` (0: none), and sends the reply, if the caller waits for one. Otherwise the call ends at
-// once. `written`: the bytes of shared host memory or staging that the work writes, on a mirrored channel. `mark_reports`:
-// whoever waits for the mark takes its result for that of the call, so a failure is not reported twice.
+// `written`, sends the notice of `mark` (0: none), and sends the reply, if the caller waits for one. If it failed, the notice and
+// the end of the call come at once. `written`: the bytes of shared host memory or staging that the work writes, on a mirrored
+// channel. `mark_reports`: whoever waits for the mark takes its result for that of the call, so a failure is not reported twice.
 void FinishAfter(CallContext& call, CUstream stream, CUresult result, uint64_t mark, const WrittenRange& written = {},
                  bool mark_reports = false);
 
