@@ -23,6 +23,7 @@ class GraphNeeds {
   void Set(CUgraphExec exec, LocalNeeds needs) EXCLUDES(mutex_);
   // Adds to what `exec` needed before, since a part of it has changed. Of each context the larger need counts.
   void Add(CUgraphExec exec, const LocalNeeds& needs) EXCLUDES(mutex_);
+  // Returns what `exec` needs; nothing for an instance that was never noted.
   LocalNeeds Of(CUgraphExec exec) EXCLUDES(mutex_);
   void Forget(CUgraphExec exec) EXCLUDES(mutex_);
 

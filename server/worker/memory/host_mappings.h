@@ -24,9 +24,9 @@ class HostMappings {
  public:
   HostMappings(Worker& worker, ReservedRanges& reserved) : worker_(worker), reserved_(reserved) {}
 
-  // Maps the client's segment, which may lie anywhere so far, at `range`, and closes it. CUDA_ERROR_INVALID_VALUE: `segment` is
-  // no whole segment, or the addresses are taken or not reserved. CUDA_ERROR_OUT_OF_MEMORY: the system maps no more. Otherwise
-  // the driver's result of registering. Changes the calling thread's current context.
+  // Maps the client's segment, which may lie anywhere so far, at `range`, and closes the segment. CUDA_ERROR_INVALID_VALUE:
+  // `segment` is no whole segment, or the addresses are taken or not reserved. CUDA_ERROR_OUT_OF_MEMORY: the system maps no more.
+  // Otherwise the driver's result of registering. Changes the calling thread's current context.
   CUresult Map(uint32_t segment, const Range& range) EXCLUDES(mutex_);
   // Undoes Map: the addresses are reserved as before. The driver waits for running work. CUDA_ERROR_INVALID_VALUE: nothing is
   // mapped at `address`. Otherwise the driver's result. Changes the calling thread's current context.

@@ -50,6 +50,7 @@ class HostMirrors {
   // The context is about to end, and is current: closes what was opened in it.
   void EndContext(uint64_t context) EXCLUDES(mutex_);
 
+  // True: all of [address, address + bytes) lies in one open mirror.
   bool Contains(uint64_t address, uint64_t bytes) EXCLUDES(mutex_);
 
   // Returns when the first `messages` messages of changes that the client has sent are applied, or when the session has ended.

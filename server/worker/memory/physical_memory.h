@@ -24,13 +24,15 @@ class PhysicalMemory {
 
   // Notes a handle of new memory. The ledger has counted its bytes.
   void Made(Handle handle, HeldMemory memory) EXCLUDES(mutex_);
+  // Notes that one handle was released.
   void Released(Handle handle) EXCLUDES(mutex_);
   // Notes one more handle, of the memory that is mapped at `address`.
   void Retained(Handle handle, uint64_t address) EXCLUDES(mutex_);
+  // Notes that the handle's memory was mapped at `range`, and that all mappings which begin in `range` were removed.
   void Mapped(const Range& range, Handle handle) EXCLUDES(mutex_);
   void Unmapped(const Range& range) EXCLUDES(mutex_);
-  // Notes that the memory is mapped to parts of a sparse array. It is then held until the session ends, since nobody follows to
-  // which parts.
+  // Notes that the memory is mapped to parts of a sparse array. These parts are not tracked, so the memory is held until the
+  // session ends.
   void MappedInArray(Handle handle) EXCLUDES(mutex_);
   // Returns the size of the handle's memory; 0: the handle is not known.
   uint64_t BytesOf(Handle handle) EXCLUDES(mutex_);
