@@ -1,8 +1,8 @@
-// Sets that were captured before there was memory for them.
+// Checks memset nodes that a stream captured before their memory existed.
 //
-// The driver looks at what a captured set names when the graph is instantiated, and not before (measured: driver 580,
-// H200): until then a program may give the node other memory (cuGraphMemsetNodeSetParams), as cuDNN does. The server's
-// driver cannot tell whether an address is inside a block, since blocks share its allocations; this process can.
+// The driver checks the memory of a captured memset only when the graph is instantiated (measured: driver 580, H200). Until then
+// a program may give the node other memory (cuGraphMemsetNodeSetParams), as cuDNN does. This process has to make the check: it
+// knows its blocks of memory, while to the server's driver several blocks are one allocation.
 #pragma once
 
 #include <cuda.h>
@@ -11,11 +11,11 @@
 
 namespace tessera {
 
-// A set was captured whose memory is not known.
+// Notes that the program captured a memset whose memory this process does not know yet. Any thread.
 void NoteUncheckedSet();
-// Before `graph` is instantiated: whether all its sets, those of its child graphs too, name memory that they may use.
-// False: the call failed with CUDA_ERROR_INVALID_VALUE. Nothing to do in a process that never captured such a set.
-// Calling thread only.
+// Whether all memset nodes of `graph` and its child graphs name memory that they may use. Called before `graph` is instantiated
+// or updates an instance. False: the call failed, with CUDA_ERROR_INVALID_VALUE for such memory. Returns true at once if the
+// process never captured such a memset. Calling thread only.
 bool CheckCapturedSets(Call& call, CUgraph graph);
 
 }  // namespace tessera

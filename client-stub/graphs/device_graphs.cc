@@ -37,7 +37,7 @@ CUresult DestroyDeviceGraph(Call& call, CUgraphExec handle) {
   if (!call.ok()) return call.result();
   const auto value = reinterpret_cast<uint64_t>(handle);
   const bool device_graph = DeviceGraphs::Process().Has(handle);
-  // Before the driver may give the value again, and so before somebody may be told of it.
+  // Removed before the driver may give the value to a new graph, which another thread may enter.
   DeviceGraphs::Process().Remove(value, request.exec);
   GraphExecs().Erase(request.exec);
   const CUresult result = call.SyncAs(request);

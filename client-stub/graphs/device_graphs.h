@@ -1,4 +1,4 @@
-// Makes and ends executable graphs: their handles, as the application knows them (device_graph_table.h). Calling thread only.
+// Makes and destroys the handles of executable graphs, as the application sees them (device_graph_table.h). Calling thread only.
 #pragma once
 
 #include <cuda.h>
@@ -10,16 +10,17 @@
 
 namespace tessera {
 
-// The handle of a new executable graph. Its id is no handle of a device graph: it could not be named.
+// Returns an id for a new executable graph. The id never equals the handle of a device graph, since a call could not name it
+// then.
 HandleId MintGraphExec(Call& call);
 
-// Gives the application the handle of a graph that was instantiated as `exec`; `device_graph` is the driver's own, 0: it is not
-// for launch by kernels. A device graph whose value cannot be told apart is destroyed again, and the call fails with
-// CUDA_ERROR_NOT_SUPPORTED.
+// Writes the application's handle of the new instance `exec` to `out`. `device_graph` is the driver's handle of a graph that
+// kernels launch; 0: kernels do not launch it. If another graph of this process has that handle already, the new instance is
+// destroyed and the call fails with CUDA_ERROR_NOT_SUPPORTED.
 CUresult StoreGraphExec(Call& call, HandleId exec, uint64_t device_graph, CUgraphExec* out);
 
-// cuGraphExecDestroy of one that WaitsToEnd(): returns when the server has destroyed it, for which the driver waits until the GPU
-// has done all that it was given (measured).
+// cuGraphExecDestroy of an instance for which DeviceGraphs::WaitsToEnd() is true. Returns when the server has destroyed it. For
+// that the driver waits until the GPU has done all work that it was given (measured).
 CUresult DestroyDeviceGraph(Call& call, CUgraphExec handle);
 
 }  // namespace tessera

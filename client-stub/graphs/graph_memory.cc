@@ -19,7 +19,7 @@ bool AdoptGraphMemory(Call& call, uint64_t address, uint64_t bytes, const CUmemP
   allocation.device = properties.location.id;
   allocation.sync_memops = false;  // measured
   if (AdoptDriverRange(call.session(), allocation)) return true;
-  // The node cannot be taken out again: graphs with allocations keep their nodes.
+  // The node cannot be removed again: no node can be destroyed in a graph with allocation nodes.
   LogWarning("{}: the driver placed graph memory at {:#x}, where this process has memory of its own; build the graph anew",
              call.info().name, address);
   return false;

@@ -1,4 +1,5 @@
-// The calls that add, change and describe nodes with parameters, whatever their kind: what they have in common.
+// What the calls that add, change and describe nodes with parameters have in common, whatever the kind of node. The functions
+// return the call's result. CUDA_ERROR_INVALID_VALUE: a pointer that must not be null is null. Calling thread of the call.
 #pragma once
 
 #include <cuda.h>
@@ -14,7 +15,8 @@
 
 namespace tessera {
 
-// Sends a new node. `encode(NodeMessage*)` encodes its parameters; false when the call failed.
+// Sends a new node with `count` dependencies, and stores its handle in `node`. `encode(NodeMessage*)` encodes the parameters; it
+// returns false when the call failed. The caller may set fields of its own in `request`.
 template <typename Request, typename Reply, typename Encode>
 CUresult SendNewNode(Call& call, CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count,
                      const void* params, Request& request, Reply* reply, Encode encode) {
@@ -35,7 +37,7 @@ CUresult SendNewNode(Call& call, CUgraphNode* node, CUgraph graph, const CUgraph
   return CUDA_SUCCESS;
 }
 
-// The same for calls whose answer is the node alone.
+// As SendNewNode(), for calls whose reply has nothing that the caller needs.
 template <typename Request, typename Reply, typename Encode>
 CUresult AddNode(Call& call, CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count, const void* params,
                  Encode encode) {
@@ -44,7 +46,7 @@ CUresult AddNode(Call& call, CUgraphNode* node, CUgraph graph, const CUgraphNode
   return SendNewNode(call, node, graph, dependencies, count, params, request, &reply, encode);
 }
 
-// New parameters for a node. `request` may have fields of its own.
+// Sends new parameters for a node. The caller may set fields of its own in `request`.
 template <typename Request, typename Encode>
 CUresult SetNode(Call& call, CUgraphNode node, const void* params, Encode encode, Request request = {}) {
   if (!call.ok()) return call.result();
@@ -58,7 +60,7 @@ CUresult SetNode(Call& call, CUgraphNode node, const void* params, Encode encode
   return result;
 }
 
-// The same in an instantiated graph.
+// As SetNode(), for the node in an instantiated graph.
 template <typename Request, typename Encode>
 CUresult SetExecNode(Call& call, CUgraphExec exec, CUgraphNode node, const void* params, Encode encode, Request request = {}) {
   if (!call.ok()) return call.result();
@@ -74,7 +76,8 @@ CUresult SetExecNode(Call& call, CUgraphExec exec, CUgraphNode node, const void*
   return result;
 }
 
-// Asks for the record of a node's parameters, and the elements behind it.
+// Asks the server for the record of a node's parameters and for the elements behind it. `out` is the caller's struct, which is
+// only checked for null. `elements` is null for a kind of node without elements.
 template <typename Request, typename Reply, typename Record, typename Element = std::byte>
 CUresult GetNode(Call& call, CUgraphNode node, const void* out, Record* record, std::vector<Element>* elements = nullptr) {
   if (!call.ok()) return call.result();

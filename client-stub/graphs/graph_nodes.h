@@ -1,4 +1,4 @@
-// What the stub keeps about graph nodes and instantiated graphs.
+// What the client library keeps about graph nodes and instantiated graphs.
 #pragma once
 
 #include <cuda.h>
@@ -19,17 +19,18 @@
 
 namespace tessera {
 
-// What the calls that ask for a node's parameters handed out pointers to: natively they lead into the node and stay valid
-// until its parameters are set or it is destroyed. Any thread.
+// The memory behind pointers that calls handed out when they described a node's parameters. Natively such pointers lead into the
+// node. They stay valid until its parameters are set or it is destroyed. Any thread.
 class NodeParameters {
  public:
-  // The array of parameter pointers of a kernel node whose packed parameters are `packed`; null when it has none.
+  // Keeps `packed`, the packed parameters of a kernel node. Returns an array with a pointer to each one; null: there are none.
   void** Keep(HandleId node, const FunctionInfo& function, std::span<const std::byte> packed) EXCLUDES(mutex_);
-  // The array of a node of another kind; null when it has no elements.
+  // Keeps the array of a node of another kind and returns it; null: it has no elements.
   template <typename T>
   T* KeepArray(HandleId node, std::span<const T> elements) EXCLUDES(mutex_) {
     return elements.empty() ? nullptr : reinterpret_cast<T*>(KeepBytes(node, std::as_bytes(elements)));
   }
+  // The node was destroyed: its pointers end.
   void Drop(HandleId node) EXCLUDES(mutex_);
 
  private:
@@ -38,7 +39,7 @@ class NodeParameters {
     std::vector<void*> pointers;
   };
   std::byte* KeepBytes(HandleId node, std::span<const std::byte> bytes) EXCLUDES(mutex_);
-  // The entry with these bytes: pointers handed out before stay as they are when nothing has changed.
+  // Puts these bytes into the node's entry. If they are there already, pointers that were handed out stay valid.
   Kept& KeepLocked(HandleId node, std::span<const std::byte> bytes) REQUIRES(mutex_);
 
   Mutex mutex_;
@@ -46,21 +47,24 @@ class NodeParameters {
 };
 
 struct GraphExecInfo {
-  // The driver has accepted a launch since the last change: further launches need no answer.
+  // The driver has accepted a launch since the last change, so further launches need no answer.
   std::atomic<bool> launched{false};
-  // What it reads of ordinary memory, as the server said before the first launch since the last change (graph_shadow.h).
+  // The visits of the instance's nodes that read ordinary memory (graph_shadow.h). The server named them before the first launch
+  // since the last change.
   Mutex mutex;
   std::vector<uint64_t> sources GUARDED_BY(mutex);
 };
 
-// Of this process.
+// The tables of this process. Any thread.
 inline NodeParameters& NodeParametersOfProcess() { return PartOfProcess<NodeParameters>::Get(); }
 inline SlotTable<GraphExecInfo>& GraphExecs() { return PartOfProcess<SlotTable<GraphExecInfo>>::Get(); }
 
-// An array of nodes that the application passed. False when the call failed.
+// Appends the ids of `count` nodes that the application passed to `ids`. False: the call failed, with CUDA_ERROR_INVALID_VALUE if
+// the array is null. Calling thread of the call.
 bool UseNodes(Call& call, const CUgraphNode* nodes, size_t count, std::vector<HandleId>* ids);
 
-// Handles that ended with their graph or node: nodes, and the graphs embedded in them.
+// Forgets the handles of nodes, and of the graphs embedded in them, that ended with their graph or node. Calling thread of the
+// call.
 void EndHandles(Call& call, const Array<HandleId>& ended);
 
 }  // namespace tessera

@@ -23,12 +23,12 @@
 namespace tessera {
 namespace {
 
-// Operations of one batch (CUDA driver API, cuStreamBatchMemOp).
+// The most operations of one batch (CUDA Driver API, cuStreamBatchMemOp).
 constexpr unsigned kMemOpsMax = 256;
 
 bool Refuse(Call& call, CUresult result) { return call.Fail(result) == CUDA_SUCCESS; }
 
-// A record, and the elements that follow it.
+// Stores a record and the elements that follow it. Always true.
 template <typename Record, typename Element = std::byte>
 bool Store(NodeMessage* message, const Record& record, std::span<const Element> elements = {}) {
   const auto head = std::as_bytes(std::span(&record, 1));
@@ -57,7 +57,7 @@ size_t UsedBytes(const CUgraphNodeParams& params) {
   }
 }
 
-// As the driver demands of what the kind of node does not use (measured).
+// Whether all bytes that this kind of node does not use are zero, as the driver demands (measured).
 bool UnusedIsZero(const CUgraphNodeParams& params) {
   const auto is_zero = [](auto value) { return value == decltype(value){}; };
   const auto whole = std::as_bytes(std::span(params.reserved1));
@@ -66,7 +66,8 @@ bool UnusedIsZero(const CUgraphNodeParams& params) {
          std::all_of(unused.begin(), unused.end(), is_zero);
 }
 
-// No context means the calling thread's; the server's thread that makes the node may have another one.
+// Null means the calling thread's context. The client fills it in, since the server's thread that makes the node may have
+// another.
 CUcontext OrCurrent(Call& call, CUcontext context) {
   return context != nullptr ? context : reinterpret_cast<CUcontext>(call.context().value());
 }
@@ -91,7 +92,7 @@ bool EncodeKernelNode(Call& call, const CUDA_KERNEL_NODE_PARAMS& params, NodeMes
   KernelNodeRecord record{};
   const FunctionInfo* info = nullptr;
   if (params.func != nullptr) {
-    // A kernel in place of a function is legal in launches, but not here (driver 580.159).
+    // Launches accept a CUkernel in place of a CUfunction, but this field does not (driver 580.159).
     record.function = call.Use(HandleKind::kFunction, params.func);
     if (call.ok()) info = DescribeFunction(call, params.func);
   } else {
@@ -163,7 +164,7 @@ bool EncodeMemOpNode(Call& call, const CUDA_BATCH_MEM_OP_NODE_PARAMS& params, No
 }
 
 bool EncodeAllocNode(Call& call, const CUDA_MEM_ALLOC_NODE_PARAMS& params, NodeMessage* message) {
-  // More descriptors than devices are an error (CUDA driver API, cuGraphAddMemAllocNode).
+  // More descriptors than devices are an error (CUDA Driver API, cuGraphAddMemAllocNode).
   if (params.accessDescCount > static_cast<size_t>(call.session().devices().count()) ||
       (params.accessDescCount != 0 && params.accessDescs == nullptr)) {
     return Refuse(call, CUDA_ERROR_INVALID_VALUE);
@@ -172,7 +173,7 @@ bool EncodeAllocNode(Call& call, const CUDA_MEM_ALLOC_NODE_PARAMS& params, NodeM
   if (!std::all_of(std::begin(pool.reserved), std::end(pool.reserved), [](unsigned char byte) { return byte == 0; })) {
     return Refuse(call, CUDA_ERROR_INVALID_VALUE);
   }
-  // Graphs have device memory: the server's driver would make any other on its own host.
+  // Graphs get device memory only. The server's driver would allocate any other on its own host.
   if (IsHostLocation(pool.location) || pool.allocType == CU_MEM_ALLOCATION_TYPE_MANAGED) {
     return Refuse(call, CUDA_ERROR_NOT_SUPPORTED);
   }

@@ -36,7 +36,7 @@ bool EncodeEnd(Call& call, MemcpyNodeRecord::End* end, CUmemorytype type, const 
   }
 }
 
-// Managed memory may be called host memory; to the server it is the device's.
+// Programs may describe managed memory as host memory. To the server it is device memory.
 void NameManaged(Call& call, MemcpyNodeRecord::End* end) {
   if (end->type != CU_MEMORYTYPE_HOST) return;
   const auto allocation = call.session().memory().device().Find(end->address);
@@ -155,7 +155,7 @@ SourceSnapshots::~SourceSnapshots() {
 CUresult SourceSnapshots::Take() {
   if (!GraphSources::Process().used()) return CUDA_SUCCESS;
   GraphExecInfo* info = GraphExecs().Find(exec_);
-  if (info == nullptr) {  // an entry may have been another instance's before
+  if (info == nullptr) {  // the entry may have been used by another instance before, so it is reset
     info = GraphExecs().Insert(exec_, [](GraphExecInfo& fresh) { fresh.launched.store(false); });
   }
   if (info == nullptr) return call_.Fail(CUDA_ERROR_OUT_OF_MEMORY);
@@ -212,7 +212,7 @@ void GiveOwnSources(const Call& user, HandleId exec) {
     request.exec = exec;
     request.function = function;
     request.params = params.bytes();
-    if (call.Sync(request) != CUDA_SUCCESS) continue;  // shared, then
+    if (call.Sync(request) != CUDA_SUCCESS) continue;  // the copy stays shared
     HostCopyNodeRecord own;
     std::memcpy(&own, params.bytes().data(), sizeof(own));
     if (const auto fresh = GraphSources::Process().Find(own.function)) fresh->Claim(exec);

@@ -1,11 +1,12 @@
 // Copy nodes of graphs with an end in memory that only this process has (ordinary or registered host memory).
 //
 // Registered memory is read or written each time the node runs. Ordinary memory is read by the call that launches the graph,
-// before anything else, so the program may change it at once; a launch that writes some returns when that is done (both
-// measured: driver 580 on an H200). The server is given a
-// shadow of pinned memory in its place, and a visit that fills the shadow before the copy or empties it after
-// (server/worker/graphs/host_copy_node.h). Both stay as long as the server has a graph, a clone or an instance with the node,
-// and go when it says that they are gone. Calling thread only.
+// before anything else, so the program may change it after the call. A launch that writes ordinary memory returns when it is
+// written. (Both measured: driver 580 on an H200.)
+//
+// The server gets a shadow instead, which is pinned memory, and a visit (stream_visit.h). The visit fills the shadow before the
+// copy or empties it afterwards (server/worker/graphs/host_copy_node.h). Shadow and visit stay as long as the server has a graph,
+// a clone or an instance with the node, and end when it says that these are gone. Calling thread only.
 #pragma once
 
 #include <cuda.h>
@@ -23,8 +24,8 @@ namespace tessera {
 
 struct GraphSource;  // ordinary memory that a node reads
 
-// The parameters of a copy node for the server: a MemcpyNodeRecord, or a HostCopyNodeRecord with what it needs here. What
-// the second kind needs is given up again unless the node came to be:
+// The parameters of a copy node for the server: a MemcpyNodeRecord, or a HostCopyNodeRecord with a shadow and a visit in this
+// process. The destructor gives up shadow and visit, unless Keep() said that the node was made:
 //
 //   CopyNodeParams params(call);
 //   if (!params.Encode(copy, context)) return call.result();
@@ -37,10 +38,10 @@ class CopyNodeParams {
   CopyNodeParams(const CopyNodeParams&) = delete;
   CopyNodeParams& operator=(const CopyNodeParams&) = delete;
 
-  // False when the call failed.
+  // False: the call failed, CUDA_ERROR_INVALID_VALUE for memory that the copy may not use. `context` may be null.
   bool Encode(const CUDA_MEMCPY3D& copy, CUcontext context);
   const std::vector<std::byte>& bytes() const { return bytes_; }
-  // The same node as the source's, with a shadow and a visit of its own.
+  // Encodes the node that has `source`, with a shadow and a visit of its own. False: the call failed.
   bool EncodeAgain(const GraphSource& source);
   void Keep() { visit_ = 0; }
 
@@ -53,13 +54,13 @@ class CopyNodeParams {
   uint64_t visit_ = 0;
 };
 
-// Reads what a launch of the instantiated graph copies from ordinary memory, for the visits of its nodes to find. To be
-// called before the launch is sent; the call failed when the result is not CUDA_SUCCESS. Waits while launches of another
-// instance have not used what they read through the same shadow (GiveOwnSources), unless the bytes are the same.
+// Reads the ordinary memory that a launch of an instantiated graph copies from, and keeps the bytes for the visits of its nodes.
+// Take() is called before the launch is sent; any result but CUDA_SUCCESS means that the call failed. It waits while launches of
+// another instance have not used their bytes for the same shadow (GiveOwnSources), unless the bytes are equal.
 class SourceSnapshots {
  public:
   SourceSnapshots(Call& call, HandleId exec) : call_(call), exec_(exec) {}
-  // Gives up what was read, unless the launch was sent.
+  // Gives up the bytes, unless Keep() said that the launch was sent.
   ~SourceSnapshots();
   SourceSnapshots(const SourceSnapshots&) = delete;
   SourceSnapshots& operator=(const SourceSnapshots&) = delete;
@@ -77,12 +78,12 @@ class SourceSnapshots {
   std::vector<Taken> taken_;
 };
 
-// After `exec` was instantiated, or has taken over another graph: each copy that it shares with an instance made before gets a
-// visit and a shadow of its own, so that launches of the two need not wait for each other. A copy in an embedded graph, of
-// which the driver lets nothing be changed, stays shared.
+// Gives `exec` a visit and a shadow of its own for each copy that it shares with an earlier instance. Then launches of the two
+// need not wait for each other. Called after `exec` was instantiated or updated from another graph. Copies in embedded graphs
+// stay shared, since the driver lets nobody change them. `user` is the call that made `exec`; it does not fail.
 void GiveOwnSources(const Call& user, HandleId exec);
 
-// Makes the copy a node of the graph that the stream captures.
+// Adds the copy as a node to the graph that the stream captures. Returns the call's result.
 CUresult CaptureHostCopy(Call& call, HandleId stream, const CUDA_MEMCPY3D& copy);
 
 }  // namespace tessera

@@ -17,7 +17,7 @@
 
 namespace tessera {
 
-// What one node reads, and what launches that have not run yet have read of it, oldest first.
+// The memory that one node reads, and snapshots of it: one for each launch that read it and has not used it yet, oldest first.
 struct GraphSource {
   struct Snapshot {
     uint64_t number;
@@ -26,18 +26,20 @@ struct GraphSource {
   };
   explicit GraphSource(const HostRows& rows) : rows(rows) {}
 
-  // The first instance that asks has the node for itself: false for others.
+  // The first instance that asks becomes the owner. Returns whether `exec` is the owner.
   bool Claim(HandleId exec) EXCLUDES(mutex);
-  // For one launch of `exec`: the number of the snapshot. Launches of one instance run in their order; whether those of two
-  // do is not known, so the other's have to be used up, or be the same bytes. 0 when the session ended meanwhile.
+  // Takes a snapshot for one launch of `exec` and returns its number; 0: the session ended meanwhile. Launches of one instance
+  // run in order, but launches of two may not. So it waits until all snapshots of other instances are used or have the same
+  // bytes.
   uint64_t Read(Session& session, HandleId exec) EXCLUDES(mutex);
-  // The launch was not sent.
+  // Forgets a snapshot: its launch was not sent.
   void Drop(uint64_t number) EXCLUDES(mutex);
-  // What the node running now is to read: nothing was read for it when nobody knew that it would.
+  // Writes what the node that runs now has to read: the oldest snapshot. If nobody knew that it would run there is no snapshot,
+  // and the memory is read now. `to` has room for rows.bytes().
   void Use(std::byte* to) EXCLUDES(mutex);
 
   const HostRows rows;
-  HostCopyNodeRecord record{};  // of its node; set before others know the source
+  HostCopyNodeRecord record{};  // of its node; set before other threads can find the source
   Mutex mutex;
   ConditionVariable used;
   HandleId owner GUARDED_BY(mutex);
@@ -45,15 +47,15 @@ struct GraphSource {
   std::deque<Snapshot> snapshots GUARDED_BY(mutex);
 };
 
-// The sources by the number of their visit, which owns them.
+// The sources by the number of their visit. The visit owns its source.
 class GraphSources {
  public:
   static GraphSources& Process() { return PartOfProcess<GraphSources>::Get(); }
 
   void Add(uint64_t visit, const std::shared_ptr<GraphSource>& source) EXCLUDES(mutex_);
-  // Null when it is gone.
+  // Null: the visit has ended, or has no source.
   std::shared_ptr<GraphSource> Find(uint64_t visit) EXCLUDES(mutex_);
-  // There ever was one.
+  // The process ever had a source.
   bool used() const { return used_.load(std::memory_order_acquire); }
 
  private:

@@ -1,4 +1,4 @@
-// What graphs of the process ever had, for calls that need not look closer before one did. Any thread.
+// What any graph of the process ever had. While none had it, calls need not look closer. Any thread.
 #pragma once
 
 #include <atomic>
@@ -10,8 +10,8 @@ namespace tessera {
 struct GraphsSeen {
   static GraphsSeen& Process() { return PartOfProcess<GraphsSeen>::Get(); }
 
-  std::atomic<bool> memory{false};         // memory of their own (graph_memory.h)
-  std::atomic<bool> unchecked_set{false};  // a captured set whose memory is not known (captured_sets.h)
+  std::atomic<bool> memory{false};         // memory of its own (graph_memory.h)
+  std::atomic<bool> unchecked_set{false};  // a captured memset whose memory was not known (captured_sets.h)
 };
 
 }  // namespace tessera
