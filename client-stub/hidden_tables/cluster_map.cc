@@ -1,5 +1,5 @@
-// Table 1734DC26: how multiprocessors are grouped for cluster launches. cuBLASLt chooses its kernels by it on devices of
-// compute capability 9.0 and later, and crashes when the table is refused.
+// Table 1734DC26: how multiprocessors are grouped for cluster launches. On devices of compute capability 9.0 and later cuBLASLt
+// chooses its kernels by it, and crashes when the table is refused.
 
 #include <cuda.h>
 
@@ -30,7 +30,7 @@ constexpr CallInfo kClusterMap{"tesseraClusterMap",
                                false,
                                nullptr};
 
-// Asked once per device; the hardware does not change.
+// Asks the server once for each device, since the hardware does not change.
 CUresult MapOfCurrentDevice(ClusterMaps::Map* map) {
   Call call(kClusterMap, false);
   if (!call.ok()) return call.result();
@@ -46,14 +46,14 @@ CUresult MapOfCurrentDevice(ClusterMaps::Map* map) {
   return CUDA_SUCCESS;
 }
 
-// From the C heap: driver 580.159 hands out fresh blocks at each call and keeps none of them.
+// The block comes from the C heap: driver 580.159 hands out fresh blocks at each call and keeps none of them.
 uint8_t* FreshBlock(const std::string& bytes) {
   void* block = std::malloc(bytes.size());
   if (block != nullptr) std::memcpy(block, bytes.data(), bytes.size());
   return static_cast<uint8_t*>(block);
 }
 
-// Slot 4. 201 without a current context.
+// Slot 4. Without a current context it returns 201.
 CUresult GetMap(uint8_t** order, uint8_t** groups) {
   if (order == nullptr || groups == nullptr) return CUDA_ERROR_INVALID_VALUE;
   ClusterMaps::Map map;

@@ -1,4 +1,4 @@
-// How the multiprocessors of each device are grouped, as its server has said. Any thread.
+// How the multiprocessors of each device are grouped. The server's driver told it. Any thread.
 #pragma once
 
 #include <cuda.h>
@@ -15,12 +15,12 @@ class ClusterMaps {
  public:
   static ClusterMaps& Process() { return PartOfProcess<ClusterMaps>::Get(); }
 
-  // One byte per pair of multiprocessors each.
+  // Each text has one byte for each pair of multiprocessors.
   struct Map {
     std::string order;   // a place within the group
     std::string groups;  // the group's number
   };
-  // False: the device was not asked yet.
+  // False: the server was not asked about the device yet.
   bool Find(CUdevice device, Map* map) EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     const auto found = known_.find(device);

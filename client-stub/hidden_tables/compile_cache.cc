@@ -1,6 +1,6 @@
 // DA9151D3: the cache of the compilers in this process. Observed with NVRTC and nvJitLink 13.0: for each result they make a key
-// (slot 1), look it up (3), release what they found (6) or keep what they made (4), and release the key (2). A look-up that
-// fails makes them compile.
+// (slot 1) and look it up (3). If there is a result they release it at the end (6); if not, they compile and keep what they made
+// (4). Then they release the key (2).
 
 #include <cuda.h>
 
@@ -32,8 +32,8 @@ void AppendText(std::string* key, const char* text) {
   key->push_back('\0');
 }
 
-// Slot 1: `kind` of result (1 machine code, 2 PTX) from `input` with `options`, by the compiler of this `platform` and `build`
-// (both texts). Everything is part of the key.
+// Slot 1. A result is of this `kind` (1: machine code, 2: PTX), and made from `input` with `options`. `platform` and `build` are
+// texts that tell the compiler. All arguments are part of the key.
 CUresult MakeKey(std::string** key, uint32_t kind, const void* input, size_t input_bytes, const char* options,
                  const char* platform, const char* build, uint32_t architecture, uint64_t flags) {
   if (key == nullptr || input == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -55,7 +55,7 @@ CUresult ReleaseKey(std::string* key) {
   return CUDA_SUCCESS;
 }
 
-// Slot 3. The caller gives *result to slot 6.
+// Slot 3. The caller passes *result to slot 6 afterwards.
 CUresult Find(const std::string* key, uint64_t, void** result, uint32_t* result_bytes) {
   if (key == nullptr || result == nullptr || result_bytes == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::vector<std::byte> found;

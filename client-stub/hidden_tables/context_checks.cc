@@ -1,4 +1,4 @@
-// CONTEXT_CHECKS: whether a context is an ordinary one.
+// CONTEXT_CHECKS: whether a context is an ordinary one or a green context's.
 
 #include <cuda.h>
 
@@ -16,8 +16,8 @@ struct Tag {
   static constexpr size_t kWords = 15;
 };
 
-// Slot 2: kind 0, an ordinary context; `other` is left alone (cuBLAS fails when it is cleared). Kind 1: a green context's,
-// and the caller goes on with `other`, the primary context (read from cudart's use of the answer).
+// Slot 2. Kind 0 is an ordinary context; `other` stays as it is (cuBLAS fails when it is cleared). Kind 1 is a green context's;
+// the caller goes on with `other`, the primary context (read from cudart's use of the answer).
 CUresult Kind(CUcontext context, uint32_t* kind, CUcontext* other) {
   if (kind == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *kind = 0;
@@ -30,7 +30,7 @@ CUresult Kind(CUcontext context, uint32_t* kind, CUcontext* other) {
   return CUDA_SUCCESS;
 }
 
-// Slot 3: 0, the handles of CUDART_INTERFACE can be trusted.
+// Slot 3. 0: the handles of CUDART_INTERFACE can be trusted.
 uint32_t DistrustHandles() { return 0; }
 
 }  // namespace

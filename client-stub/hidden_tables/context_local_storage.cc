@@ -1,5 +1,5 @@
-// CONTEXT_LOCAL_STORAGE: values that libraries keep per context, by key. Fetched by most calls of the CUDA runtime, so
-// the usual question, about the calling thread's own context, looks nothing up.
+// CONTEXT_LOCAL_STORAGE: values that libraries keep for a context, by key. Most calls of the CUDA runtime fetch one, usually of
+// the calling thread's own context. So that case finds the context without a look-up.
 
 #include <cuda.h>
 
@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-// The context meant: null and all ones mean the calling thread's own.
+// Finds the context of a handle. Null and all ones mean the calling thread's own.
 CUresult Find(CUcontext handle, Context** context) {
   Client& client = Client::Get();
   if (!client.initialized()) return CUDA_ERROR_NOT_INITIALIZED;

@@ -10,7 +10,7 @@ CUresult ContextNumber(CUcontext context, uint64_t* number) {
     *number = 0;
     return CUDA_SUCCESS;
   }
-  // The usual question is about the calling thread's own context: no lock then.
+  // The calling thread's own context is the usual case, and needs no lock.
   const Context* found = ThreadState::Current().current();
   if (found == nullptr || found->object() != context) {
     Client& client = Client::Get();

@@ -1,4 +1,4 @@
-// The number of a context as libraries ask for it: the same that cuCtxGetId returns.
+// The number of a context, for libraries that ask through a hidden table. It is the number that cuCtxGetId returns.
 #pragma once
 
 #include <cuda.h>
@@ -7,7 +7,8 @@
 
 namespace tessera {
 
-// A null context gives 0 and success (measured on driver 580). CUDA_ERROR_INVALID_CONTEXT for what is no context.
+// Writes the number of `context`. A null context has the number 0 (measured on driver 580). Errors: CUDA_ERROR_INVALID_CONTEXT if
+// it is no context, CUDA_ERROR_INVALID_VALUE if `number` is null, CUDA_ERROR_NOT_INITIALIZED before cuInit. Any thread.
 CUresult ContextNumber(CUcontext context, uint64_t* number);
 
 }  // namespace tessera

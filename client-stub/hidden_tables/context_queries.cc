@@ -1,5 +1,5 @@
-// Table 21318C60: questions about contexts and streams that cuBLAS, cuBLASLt and cuFFT ask; caches of kernels are keyed
-// by the answers.
+// Table 21318C60: questions about contexts and streams. cuBLAS, cuBLASLt and cuFFT ask them, and use the answers as keys of their
+// caches of kernels.
 
 #include <cuda.h>
 
@@ -19,7 +19,7 @@ struct Tag {
   static constexpr size_t kWords = 93;
 };
 
-// Slot 51: from a stream (0: the null stream) to an object.
+// Slot 51: the object of a stream (0: the null stream).
 CUresult ObjectOfStream(CUcontext, CUstream stream, void** object) {
   if (object == nullptr) return CUDA_ERROR_INVALID_VALUE;
   unsigned long long number = 0;
@@ -28,7 +28,7 @@ CUresult ObjectOfStream(CUcontext, CUstream stream, void** object) {
   return CUDA_SUCCESS;
 }
 
-// Slot 39: from that object to the stream's number.
+// Slot 39: the number of the stream that has this object.
 CUresult NumberOfObject(CUcontext, void* object, uint64_t* number) {
   if (object == nullptr || number == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return StreamObjects::Process().Number(object, number) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;

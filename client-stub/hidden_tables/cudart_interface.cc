@@ -1,4 +1,4 @@
-// CUDART_INTERFACE: asked for by every copy of the CUDA runtime.
+// CUDART_INTERFACE: every copy of the CUDA runtime asks for it.
 
 #include <cuda.h>
 
@@ -19,7 +19,7 @@ struct Tag {
   static constexpr size_t kWords = 13;
 };
 
-// Slot 1: loads a module from the wrapper of a fat binary, as nvcc embeds it, and from nothing else.
+// Slot 1: loads a module from the wrapper of a fat binary, as nvcc embeds it. It accepts nothing else.
 CUresult LoadModule(CUmodule* module, const void* wrapper) {
   uint32_t magic = 0;
   if (wrapper != nullptr) std::memcpy(&magic, wrapper, sizeof(magic));
@@ -27,8 +27,8 @@ CUresult LoadModule(CUmodule* module, const void* wrapper) {
   return Enter_cuModuleLoadFatBinary(false, module, wrapper);  // the server loads a wrapper as this slot does
 }
 
-// Slot 2: the handle of a device's primary context, without retaining or activating it. The runtime compares it with
-// what cuDevicePrimaryCtxRetain returns later.
+// Slot 2: the handle of a device's primary context, which is neither retained nor activated. The runtime compares it with what
+// cuDevicePrimaryCtxRetain returns later.
 CUresult PrimaryContext(CUcontext* context, CUdevice device) {
   Client& client = Client::Get();
   if (!client.initialized()) return CUDA_ERROR_NOT_INITIALIZED;
@@ -41,10 +41,11 @@ CUresult PrimaryContext(CUcontext* context, CUdevice device) {
   return CUDA_SUCCESS;
 }
 
-// Slot 3: graphics devices. A driver without a display answers 708 and leaves the output alone.
+// Slot 3: graphics devices. A driver without a display returns 708 and does not write the output.
 CUresult GraphicsDevice(unsigned, void*) { return CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE; }
 
-// Slots 6 and 8: as slot 1, the latter from the bare fat binary, with lists of symbols, which were never seen in use.
+// Slots 6 and 8 load a module as slot 1 does, slot 8 from the bare fat binary. They also take lists of symbols, which were never
+// seen in use.
 CUresult LoadModuleWithSymbols(CUmodule* module, const void* wrapper, void* a, void* b, unsigned count) {
   if (a != nullptr || b != nullptr || count != 0) return CUDA_ERROR_NOT_SUPPORTED;
   return LoadModule(module, wrapper);
@@ -54,10 +55,10 @@ CUresult LoadFatBinary(const void* header, CUmodule* module, void* a, void* b, u
   return Enter_cuModuleLoadFatBinary(false, module, header);
 }
 
-// Slot 7: the runtime says that it will not use a module any more. The module stays until it is unloaded.
+// Slot 7: the runtime says that it does not use a module any more. The module stays until it is unloaded.
 CUresult ForgetModule(size_t) { return CUDA_SUCCESS; }
 
-// Slot 12: loads the compilers, which are the server's affair.
+// Slot 12: loads the compilers. Nothing to do here, since the server compiles.
 CUresult LoadCompilers() { return CUDA_SUCCESS; }
 
 }  // namespace

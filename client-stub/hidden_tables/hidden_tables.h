@@ -1,18 +1,18 @@
-// Tables of functions that cuGetExportTable hands out: CUDA libraries use them behind the documented API. What is known
-// of them was observed (which slot is called with what, and what a real driver answers); names are the community's.
+// Tables of functions that cuGetExportTable hands out. CUDA libraries use them behind the documented API. What is known of them
+// was observed: which slot is called with what, and what a real driver answers. The names are those that the community uses.
 //
-// A table begins with its size in bytes, that word included; slot n lies at byte 8 * n. Tables live as long as the
-// process, each at one address. Any thread.
+// A table begins with its size in bytes, that word included. Slot n lies at byte 8 * n. A table stays at one address as long as
+// the process runs. Any thread.
 #pragma once
 
 #include <cuda.h>
 
 namespace tessera {
 
-// Null for a table that is not served.
+// Returns the table with this UUID; null: it is not served.
 const void* FindHiddenTable(const CUuuid& id);
 
-// The tables, one file each. CONTEXT_LOCAL_STORAGE has no size word.
+// The tables; each has a file. CONTEXT_LOCAL_STORAGE has no size word.
 const void* CudartInterface();
 const void* RuntimeHooks();
 const void* ToolsTls();

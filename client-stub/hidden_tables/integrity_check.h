@@ -1,5 +1,5 @@
-// INTEGRITY_CHECK: the CUDA runtime asks the driver to prove that it knows a keyed hash over facts of this process, and
-// compares with its own. All facts are local to process and thread, so it is computed here, on the calling thread.
+// INTEGRITY_CHECK: the CUDA runtime asks the driver for a keyed hash of facts about this process, and compares it with its own.
+// All facts are those of process and thread, so the hash is computed here, on the calling thread. Source: observed.
 #pragma once
 
 #include <cuda.h>
@@ -13,7 +13,7 @@ namespace tessera {
 
 struct IntegrityFacts {
   uint32_t driver_version = 0;
-  uint32_t version = 0;  // the runtime's own, plus 0, 1 and 2 in turn
+  uint32_t version = 0;  // the runtime's version, plus 0, 1 and 2 in turn
   uint32_t process = 0;
   uint32_t thread = 0;  // low half of pthread_self()
   uint64_t cudart_table = 0;
@@ -29,7 +29,7 @@ struct IntegrityDevice {
 };
 static_assert(sizeof(IntegrityDevice) == 28 && sizeof(IntegrityFacts) == 48);
 
-// What slot 1 answers: constants for versions whose last digit is 0 or 1, else the hash. Pure.
+// What slot 1 answers: a constant if the last digit of facts.version is 0 or 1, else the hash. Pure; any thread.
 Md2Digest IntegrityAnswer(const IntegrityFacts& facts, std::span<const IntegrityDevice> devices);
 
 }  // namespace tessera

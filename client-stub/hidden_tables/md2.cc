@@ -9,7 +9,7 @@ namespace {
 constexpr size_t kBlockBytes = 16;
 constexpr int kRounds = 18;
 
-// "Nothing up my sleeve": a permutation of 0..255 made from the digits of pi (RFC 1319, section 3.2).
+// A permutation of 0..255 made from the digits of pi (RFC 1319, section 3.2).
 constexpr uint8_t kSubstitution[256] = {
     41,  46,  67,  201, 162, 216, 124, 1,   61,  54,  84,  161, 236, 240, 6,   19,  98,  167, 5,   243, 192, 199, 115, 140,
     152, 147, 43,  217, 188, 76,  130, 202, 30,  155, 87,  60,  253, 212, 224, 22,  103, 66,  111, 24,  138, 23,  229, 18,

@@ -1,5 +1,5 @@
-// The message digest of RFC 1319 and its keyed form (RFC 2104): the check of hidden table INTEGRITY_CHECK is built on
-// them. For nothing else: MD2 is no security. Pure functions.
+// The MD2 message digest (RFC 1319) and its keyed form (HMAC, RFC 2104). Only the hidden table INTEGRITY_CHECK needs them. Use
+// them for nothing else: MD2 gives no security. Pure; any thread.
 #pragma once
 
 #include <array>

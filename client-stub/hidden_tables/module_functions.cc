@@ -1,4 +1,4 @@
-// Table 6E163FBE: the kernels of a module, one by one. cuFFT finds its kernels so.
+// Table 6E163FBE: lists the kernels of a module. cuFFT finds its kernels with it.
 
 #include <cuda.h>
 
@@ -16,7 +16,7 @@ struct Tag {
   static constexpr size_t kWords = 99;
 };
 
-// Slot 7: calls `visit` for each kernel and returns how many there are; 0 when the module cannot be read.
+// Slot 7: calls `visit` for each kernel and returns how many there are; 0: there are none, or the module cannot be read.
 unsigned VisitFunctions(CUcontext, CUmodule module, void (*visit)(void* user, CUfunction function), void* user) {
   unsigned count = 0;
   if (visit == nullptr || Enter_cuModuleGetFunctionCount(false, &count, module) != CUDA_SUCCESS) return 0;

@@ -1,5 +1,5 @@
-// TOOLS_RUNTIME_CALLBACK_HOOKS: by which profilers learn of runtime calls. No profiler can attach to this library, so
-// all flags stay zero, and with zero flags only slots 2 and 6 are called.
+// TOOLS_RUNTIME_CALLBACK_HOOKS: by it the runtime tells profilers of its calls. No profiler can attach to this library, so all
+// flags stay zero. With zero flags only slots 2 and 6 are called.
 
 #include <cuda.h>
 
@@ -16,11 +16,11 @@ struct Tag {
   static constexpr size_t kWords = 7;
 };
 
-// Elements, not bytes; the runtime of CUDA 13.0 demands more than 522 and 13 (measured on driver 580: 1024 and 14).
+// Elements, not bytes. The runtime of CUDA 13.0 demands more than 522 and 13; driver 580 has 1024 and 14 (measured).
 constexpr size_t kCallFlags = 1024;
 constexpr size_t kEventFlags = 14;
 uint32_t call_flags[kCallFlags];
-uint32_t event_flags[64];  // more than is told, should anyone count differently
+uint32_t event_flags[64];  // more than the count that callers get, in case one reads further
 
 void Deliver(uint32_t, void*) {}
 

@@ -1,5 +1,5 @@
-// What slot 51 of table 21318C60 hands out for a stream: opaque to the caller. Kept for ever, one per stream number that was
-// asked for. Any thread.
+// The objects that slot 51 of table 21318C60 hands out for streams. They are opaque to the caller. Each stream number that was
+// asked for has one, which is kept for ever. Any thread.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ class StreamObjects {
  public:
   static StreamObjects& Process() { return PartOfProcess<StreamObjects>::Get(); }
 
-  // The object of the stream with this number (cuStreamGetId).
+  // The object of the stream with this number (cuStreamGetId); never null.
   void* Of(uint64_t number) EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     std::unique_ptr<Object>& object = by_number_[number];
@@ -27,7 +27,7 @@ class StreamObjects {
     }
     return object.get();
   }
-  // False for what is no object.
+  // The number that belongs to the object. False: it is no object of this table.
   bool Number(const void* object, uint64_t* number) EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     const auto found = numbers_.find(object);

@@ -1,4 +1,4 @@
-// TOOLS_TLS: the calling thread's current context, without making one.
+// TOOLS_TLS: tells the calling thread's current context. It never makes one.
 
 #include <cuda.h>
 
@@ -14,7 +14,7 @@ struct Tag {
   static constexpr size_t kWords = 3;
 };
 
-// Slot 2. Before cuInit: 3, output untouched; without a context: 0 and null.
+// Slot 2. Before cuInit it returns 3 and does not write `context`. Without a current context it returns 0 and writes null.
 CUresult CurrentContext(CUcontext* context) {
   if (!Client::Get().initialized()) return CUDA_ERROR_NOT_INITIALIZED;
   if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
