@@ -24,7 +24,7 @@
 namespace tessera {
 namespace {
 
-// The end of a sub-box that the worker reaches by itself.
+// SetSource() and SetDestination() fill in one end of a sub-box, as the worker reaches it.
 void SetSource(CUDA_MEMCPY3D* shape, const ResolvedEnd& end, const SubBox& sub) {
   shape->srcXInBytes = end.x + sub.x;
   shape->srcY = end.y + sub.y;
@@ -67,7 +67,7 @@ struct Transfer {
 };
 
 // Cuts the box into sub-boxes of at most `bytes_max` bytes: whole slices if they fit, else whole rows, else parts of rows.
-// Visits until `visit` fails.
+// Calls `visit` for each until one fails.
 template <typename Visit>
 CUresult ForEachSubBox(const SubBox& whole, uint64_t bytes_max, Visit visit) {
   const uint64_t width = std::min(whole.width, bytes_max);
@@ -86,7 +86,7 @@ CUresult ForEachSubBox(const SubBox& whole, uint64_t bytes_max, Visit visit) {
   return CUDA_SUCCESS;
 }
 
-// The staged end: packed rows at `offset`.
+// The end in staging or in a shadow: packed rows at `offset`.
 ResolvedEnd Packed(uint64_t offset, const SubBox& sub) {
   ResolvedEnd end;
   end.base = offset;
@@ -134,7 +134,7 @@ CUresult Download(const Transfer& transfer, WorkOnRanges& work) {
   return result != CUDA_SUCCESS ? result : download.Finish();
 }
 
-// Between memory that the server reaches and private memory, when the stream reaches the copy.
+// Copies between memory that the server reaches and private memory, when the stream reaches the copy.
 CUresult CopyInOrder(const Transfer& transfer, WorkOnRanges& work, bool to_host) {
   std::vector<OrderedPiece> pieces;
   const uint64_t piece_bytes = LargestPieceInOrder(transfer.call.session(), transfer.whole.bytes());
@@ -193,7 +193,7 @@ CUresult CopyBox(Call& call, const CUDA_MEMCPY3D& box, CUstream stream, bool asy
   WorkOnRanges work(call, transfer.stream, on_device(transfer.to), on_device(transfer.from));
   if (work.result() != CUDA_SUCCESS) return work.result();
   const auto on_host = [](const ResolvedEnd& end) { return !end.is_array() && end.place != Place::kDevice; };
-  if (on_host(transfer.from) && on_host(transfer.to) && !capturing) {  // as CopyBytes()
+  if (on_host(transfer.from) && on_host(transfer.to) && !capturing) {  // for the reason given in CopyBytes()
     const CUresult result = WaitForStream(call, transfer.stream);
     if (result == CUDA_SUCCESS) RowsOf(transfer.from, transfer.whole).CopyTo(RowsOf(transfer.to, transfer.whole));
     return result;

@@ -1,7 +1,7 @@
 // Copies of two- and three-dimensional boxes between arrays, pitched device memory and host memory.
 //
-// Every form becomes one CUDA_MEMCPY3D. A box with an end in ordinary host memory is cut into sub-boxes of at most a staging
-// piece, whose rows are packed there without gaps. When which form returns: as copy_bytes.h. Calling thread only.
+// Every form becomes one CUDA_MEMCPY3D. A box with an end in ordinary host memory is cut into sub-boxes. Each is at most one
+// staging piece, in which its rows are packed without gaps. copy_bytes.h says when which form returns. Calling thread only.
 #pragma once
 
 #include <cuda.h>
@@ -11,8 +11,8 @@
 
 namespace tessera {
 
-// The whole call. `call` is one of the calls whose record is that of cuMemcpy3DAsync. `check_rows`: a slice of fewer rows
-// than are copied is an error (3D forms); the 2D forms have no such field. `read`: of an asynchronous form.
+// Does the whole call and returns its result. `call` is one of the calls whose record is that of cuMemcpy3DAsync. `check_rows`:
+// slices with fewer rows than are copied are an error (3D forms); 2D forms have no such field. `read` counts if `async` is true.
 CUresult CopyBox(Call& call, const CUDA_MEMCPY3D& box, CUstream stream, bool async, bool check_rows,
                  SourceRead read = SourceRead::kAsUsual);
 

@@ -29,14 +29,14 @@
 namespace tessera {
 namespace {
 
-// Of a copy that is read when it is called though it need not be: more would have the caller wait. Several threads read
-// the larger ones.
+// The largest copies that are read when they are called although they could be read later. Reading more would make the caller
+// wait. Several threads read the larger ones.
 constexpr uint64_t kReadAtOnceBytesMax = uint64_t{1} << 20;
 constexpr uint64_t kReadAtOnceOverLinkBytesMax = uint64_t{256} << 10;
 
 bool IsOrdinary(Place place) { return place == Place::kPageable || place == Place::kPrivate; }
 
-// Between memory that the server reaches and private memory, when the stream reaches the copy.
+// Copies between memory that the server reaches and private memory, when the stream reaches the copy.
 CUresult CopyInOrder(Call& call, WorkOnRanges& work, HandleId stream, uint64_t to, uint64_t from, uint64_t bytes, bool to_host) {
   std::vector<OrderedPiece> pieces;
   const auto reader = to_host ? Copier::Reader::kProgram : Copier::Reader::kDevice;
@@ -59,8 +59,8 @@ CUresult CopyInOrder(Call& call, WorkOnRanges& work, HandleId stream, uint64_t t
   return to_host ? DownloadInOrder(call, stream, std::move(pieces)) : UploadInOrder(call, stream, std::move(pieces));
 }
 
-// The copy as the driver describes the node that it becomes (driver 580): the types are those of the call that was made,
-// pitches and heights are 0.
+// A captured copy becomes a node of the graph. This is how driver 580 describes that node: the memory types are those of the call
+// that was made, pitches and heights are 0.
 CUDA_MEMCPY3D RowBetween(const CopyForm& form, uint64_t to, uint64_t from, uint64_t bytes) {
   const auto type = [](bool device, bool other_is_device) {
     return device ? CU_MEMORYTYPE_DEVICE : other_is_device ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_UNIFIED;
@@ -82,9 +82,8 @@ void MoveHere(std::byte* to, const std::byte* from, uint64_t bytes) {
   apart ? Copier::Process().Copy(to, from, bytes) : static_cast<void>(std::memmove(to, from, bytes));
 }
 
-// The copy, if its source may be read now because the stream is idle until the last of its records is appended, and
-// there is room. Otherwise all of it is to be copied behind the work that came between, even if first pieces are on
-// their way.
+// Makes the copy and reads its source now. That needs a stream that is idle until the last record is appended, and room. nullopt:
+// the copy was not made, so the caller has to copy all of it behind the work that came between, even if some pieces were sent.
 std::optional<CUresult> UploadWhileIdle(Call& call, WorkOnRanges& work, CUstream stream, uint64_t to, const std::byte* from,
                                         uint64_t bytes) {
   if (bytes > (call.session().mirrored() ? kReadAtOnceOverLinkBytesMax : kReadAtOnceBytesMax)) return std::nullopt;
@@ -100,8 +99,8 @@ std::optional<CUresult> UploadWhileIdle(Call& call, WorkOnRanges& work, CUstream
   return std::nullopt;
 }
 
-// How many of the bytes lie in the same mapping of host memory as the first, at either end (host_allocations.h). To the server's
-// driver each is memory of its own; as natively, those that follow each other can be copied at once.
+// How many of the bytes lie, at both ends, in the same mapping of host memory as the first byte (host_allocations.h). To the
+// server's driver each mapping is separate memory. Natively one copy may reach over adjacent mappings, so here it may too.
 uint64_t BytesOfOneMapping(ClientMemory& memory, uint64_t to, uint64_t from, uint64_t bytes) {
   for (const uint64_t address : {to, from}) {
     const Range mapping = memory.allocations().MappingAt(address);
@@ -112,7 +111,7 @@ uint64_t BytesOfOneMapping(ClientMemory& memory, uint64_t to, uint64_t from, uin
 
 CUresult CopyPieces(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstream stream, const CopyForm& form) {
   ClientMemory& memory = call.session().memory();
-  // All of it or nothing.
+  // Checks every piece before the first one is copied: the call copies everything or nothing.
   for (uint64_t done = 0, size = 0; done < bytes; done += size) {
     size = BytesOfOneMapping(memory, to + done, from + done, bytes - done);
     if (CheckMemory(call, to + done, size) == Place::kInvalid || CheckMemory(call, from + done, size) == Place::kInvalid) {
@@ -145,7 +144,7 @@ CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstr
   if (BytesOfOneMapping(memory, to, from, bytes) != bytes) return CopyPieces(call, to, from, bytes, stream, form);
   const Place to_place = CheckMemory(call, to, bytes);
   const Place from_place = CheckMemory(call, from, bytes);
-  // What is mapped for the program alone is ordinary memory that any form takes (measured: driver 580).
+  // Memory that is mapped for the program alone is ordinary memory, but all forms accept it (measured: driver 580).
   const auto to_mapping = to_place == Place::kPageable ? memory.allocations().ProgramAccess(to) : std::nullopt;
   const auto from_mapping = from_place == Place::kPageable ? memory.allocations().ProgramAccess(from) : std::nullopt;
   if (to_place == Place::kInvalid || from_place == Place::kInvalid ||
@@ -153,9 +152,9 @@ CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstr
       (form.device_from && from_place == Place::kPageable && !from_mapping)) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
-  // Natively the program ends with a signal.
+  // The program may not write there. Natively it ends with a signal.
   if (to_mapping && *to_mapping != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  // Unlike pinned memory, a pool's on the host is none of a device (measured: driver 580).
+  // Pinned memory is accepted as device memory, but host memory of a pool is not (measured: driver 580).
   if ((form.device_to && memory.pools().Contains(to)) || (form.device_from && memory.pools().Contains(from))) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
@@ -171,8 +170,8 @@ CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstr
   auto* const host_to = reinterpret_cast<std::byte*>(to);
   const auto* const host_from = reinterpret_cast<const std::byte*>(from);
   if (to_place != Place::kDevice && from_place != Place::kDevice && !capturing) {
-    // Asynchronous forms, too, return when it is done (CUDA Driver API, "API synchronization behavior"; measured: driver 580).
-    // The server's driver would keep its executor.
+    // Asynchronous forms, too, return when the copy is done (CUDA Driver API, "API synchronization behavior"; measured: driver
+    // 580). So it is made here: the server's driver would block the server's executor meanwhile.
     const CUresult result = WaitForStream(call, id);
     if (result == CUDA_SUCCESS) MoveHere(host_to, host_from, bytes);
     return result;
@@ -200,13 +199,13 @@ CUresult CopyBytes(Call& call, uint64_t to, uint64_t from, uint64_t bytes, CUstr
     const auto done = UploadWhileIdle(call, work, stream, to, host_from, bytes);
     return done ? *done : CopyInOrder(call, work, id, to, from, bytes, false);
   }
-  // Asynchronous copies of ordinary memory read it before they return, and do not wait for anything that may write it.
+  // Asynchronous copies of ordinary memory read it before they return, and do not wait for work that may write it.
   CUresult ready = CUDA_SUCCESS;
   if (!form.async) ready = WaitForHostWriters(call, id);
   if (form.async && form.read == SourceRead::kInStreamOrder) ready = WaitForStream(call, id);
   if (ready != CUDA_SUCCESS) return ready;
   return UploadBytes(call, id, to, host_from, bytes, [&](const cuMemcpyAsyncRequest& request, bool last) {
-    // The last piece of a synchronous copy brings the answer for all of them.
+    // The answer to the last piece of a synchronous copy is the answer for all pieces.
     return form.async || !last ? work.Async(request) : work.SyncWork(request);
   });
 }
