@@ -24,7 +24,7 @@
 namespace tessera {
 namespace {
 
-// SetSource() and SetDestination() fill in one end of a sub-box, as the worker reaches it.
+// SetSource() and SetDestination() fill in an end that the worker reaches itself.
 void SetSource(CUDA_MEMCPY3D* shape, const ResolvedEnd& end, const SubBox& sub) {
   shape->srcXInBytes = end.x + sub.x;
   shape->srcY = end.y + sub.y;

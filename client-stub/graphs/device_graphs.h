@@ -10,8 +10,7 @@
 
 namespace tessera {
 
-// Returns an id for a new executable graph. The id never equals the handle of a device graph, since a call could not name it
-// then.
+// Returns an id for a new executable graph. It never equals the handle of a device graph: a call could not tell the two apart.
 HandleId MintGraphExec(Call& call);
 
 // Writes the application's handle of the new instance `exec` to `out`. `device_graph` is the driver's handle of a graph that

@@ -1,6 +1,6 @@
 // Encodes the parameters of graph nodes: from the application's structs into their wire form (protocol/wire/graph_params.h).
-// There is one function for each kind of node, for all calls that make or change such nodes. It returns false, and the call has
-// failed, if the driver would refuse the parameters for a reason that only the client can see. Calling thread of the call.
+// There is one function for each kind of node, for all calls that make or change such nodes. Each fails the call and returns
+// false if the driver would refuse the parameters for a reason that only the client can see. Calling thread of the call.
 #pragma once
 
 #include <cuda.h>

@@ -103,7 +103,7 @@ bool CopyNodeParams::MakeShadow(const BoxEnds& ends, HostCopyNodeRecord* record)
     };
   } else {
     const HostRows& rows = ends.from_private ? ends.from : ends.to;
-    std::shared_ptr<HeldShadow> shadow;  // goes back with its last user, which is a visit
+    std::shared_ptr<HeldShadow> shadow;  // given back when its last user, a visit, ends
     if (session.memory().shadows().Take(call_, rows.bytes(), &shadow) != CUDA_SUCCESS) return false;
     record->shadow = shadow->address();
     if (ends.from_private) {

@@ -1,5 +1,5 @@
-// The part of libnvidia-ml.so.1 that finds devices and tells what they are, all of it known since nvmlInit, but for their
-// identity on the PCI bus and what is at the other end of their links.
+// The part of libnvidia-ml.so.1 that finds devices and tells what they are. All of it is known since nvmlInit, except serial
+// number, firmware version, identity on the PCI bus, and what is at the other end of links.
 
 #include <cstdio>
 #include <cstring>
@@ -42,7 +42,7 @@ nvmlReturn_t FindBy(nvmlDevice_t* handle, Matches matches) {
   return NVML_ERROR_NOT_FOUND;
 }
 
-// The bytes of "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx".
+// Whether `bytes` are those of the UUID `text`, "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx".
 bool IsUuid(const std::string& text, const unsigned char* bytes) {
   static constexpr char kDigits[] = "0123456789abcdef";
   std::string digits;
@@ -55,7 +55,7 @@ bool IsUuid(const std::string& text, const unsigned char* bytes) {
   return place == digits.size();
 }
 
-// `Info` is any form of nvmlPciInfo_t.
+// `Info` is any version of nvmlPciInfo_t, or nvmlPciInfoExt_v1_t.
 template <typename Info>
 void FillPlace(const Device& device, Info* pci) {
   pci->domain = device.pci_domain;
@@ -63,7 +63,7 @@ void FillPlace(const Device& device, Info* pci) {
   pci->device = device.pci_device;
 }
 
-// The server tells the identity of a device on its bus; an emulated one has none, which reads 0.
+// The identity of a device on its bus. The server tells it. An emulated device has none, and all is 0.
 struct PciIdentity {
   unsigned device = 0;
   unsigned subsystem = 0;
@@ -82,7 +82,7 @@ nvmlReturn_t AskPciIdentity(nvmlDevice_t handle, PciIdentity* identity) {
   return NVML_SUCCESS;
 }
 
-// The texts that say where a device is, from the numbers that do.
+// Writes the texts of a device's place on the bus, from its numbers.
 void PutLegacyId(nvmlPciInfo_t* pci) {
   std::snprintf(pci->busIdLegacy, sizeof(pci->busIdLegacy), "%04X:%02X:%02X.0", pci->domain & 0xFFFF, pci->bus & 0xFF,
                 pci->device & 0xFF);
@@ -92,8 +92,8 @@ void PutId(Info* pci) {
   std::snprintf(pci->busId, sizeof(pci->busId), "%08X:%02X:%02X.0", pci->domain, pci->bus, pci->device);
 }
 
-// What is at the other end of a link belongs to the machine of `device`'s server: it is shown where the server's devices are.
-// A switch that the machine does not see has no address, and whatever stands for one stays as it is.
+// The other end of a link is on the machine of `device`'s server. So it is shown in the PCI domain of that server's devices. A
+// switch that the machine does not see has no address. What stands in its place stays as it is.
 void ShowOnBus(const Device& device, nvmlPciInfo_t* remote) {
   if (device.server == 0 || remote->domain > 0xFFFF || remote->bus > 0xFF) return;
   remote->domain = DeviceDisguise{static_cast<uint32_t>(device.server), {}}.ShownDomain(remote->domain);
@@ -224,7 +224,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t handle, unsign
   return NVML_SUCCESS;
 }
 
-// The caller has room for at least 64 characters.
+// The caller must have room for 64 characters.
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetGspFirmwareVersion(nvmlDevice_t handle, char* version) {
   return GiveText(handle, Reading::kGspFirmwareVersion, version, 64);
 }
@@ -277,7 +277,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t handle, nvmlPciInfo_v
   return NVML_SUCCESS;
 }
 
-// What is at the other end of a link.
+// Tells the device at the other end of a link.
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t handle, unsigned link, nvmlPciInfo_t* pci) {
   constexpr size_t kWords = sizeof(nvmlPciInfo_t) / sizeof(unsigned);
   Found found;
@@ -290,7 +290,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t handle
   ShowOnBus(*found.device, pci);
   return NVML_SUCCESS;
 }
-// Into the second form of the struct: what programs have that look for this name, NCCL among them.
+// Fills in version 2 of the struct, since programs that look for this name, such as NCCL, have that one.
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo(nvmlDevice_t handle, unsigned link, nvmlPciInfo_v2_t* pci) {
   if (pci == nullptr) return nvmlDeviceGetNvLinkRemotePciInfo_v2(handle, link, nullptr);
   nvmlPciInfo_t whole;

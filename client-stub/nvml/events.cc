@@ -1,5 +1,5 @@
-// Sets of events. No device of a server reports any here, so that a set stays empty and whoever waits for one waits until
-// the time is up; nvidia-smi makes one before it prints anything.
+// Sets of events. No server reports events, so a set stays empty, and whoever waits for an event waits until the time is up. The
+// functions are needed all the same: nvidia-smi makes a set before it prints anything.
 
 #include <time.h>
 
@@ -16,7 +16,7 @@ using tessera::nvml::TheLibrary;
 
 namespace {
 
-// NVML_ERROR_UNINITIALIZED, or NVML_ERROR_INVALID_ARGUMENT when there is no such set.
+// NVML_ERROR_UNINITIALIZED; NVML_ERROR_INVALID_ARGUMENT: there is no such set.
 nvmlReturn_t FindSet(nvmlEventSet_t set) {
   if (List() == nullptr) return NVML_ERROR_UNINITIALIZED;
   Library& library = TheLibrary();

@@ -1,4 +1,4 @@
-// The functions of NVML that take one of several structs: the caller's says which one it is.
+// The functions of NVML that take one of several structs. The version at the beginning of the struct tells which one it is.
 
 #include <string_view>
 #include <vector>
@@ -18,8 +18,8 @@ struct Form {
   std::string_view function;
   AskFor ask;
   Reading first;
-  unsigned version;  // as the struct begins
-  size_t words;      // behind it
+  unsigned version;  // the first word of the struct
+  size_t words;      // after it
 };
 constexpr Form kForms[] = {
 #define READING_FORM32(ask, number, name, function, version, n) \
@@ -27,7 +27,7 @@ constexpr Form kForms[] = {
 #include "protocol/wire/device_readings.def"
 };
 
-// What the server's NVML does not tell in this form is NVML_ERROR_NOT_SUPPORTED, even if that knows an older form alone.
+// NVML_ERROR_NOT_SUPPORTED: the server's NVML does not know this struct, although it may know an older one.
 nvmlReturn_t GiveForm(std::string_view function, nvmlDevice_t handle, unsigned* out) {
   Found found;
   if (const nvmlReturn_t result = Find(handle, &found); result != NVML_SUCCESS) return result;

@@ -1,5 +1,6 @@
-// One reading, or several in a row, as the integers that a function of NVML has room for. The order of what can be wrong is
-// NVML's: not initialised, no such device, no room for the answer, not supported.
+// Answers a function of NVML with one reading, or with several consecutive ones, as integers of the type that it has room for.
+// Errors are checked in NVML's order: NVML_ERROR_UNINITIALIZED, NVML_ERROR_INVALID_ARGUMENT for no such device or a null pointer,
+// NVML_ERROR_GPU_IS_LOST if the server does not answer, NVML_ERROR_NOT_SUPPORTED. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +12,19 @@
 
 namespace tessera::nvml {
 
-// What was asked of one device; `state` holds it.
+// The answer about one device. `state` owns what `values` points to.
 struct Readings {
   std::shared_ptr<const DeviceState> state;
   const std::map<Reading, uint64_t>* values = nullptr;
 
-  // Null when the server does not tell it.
+  // Null: the server does not tell this reading.
   const uint64_t* Find(Reading reading) const {
     const auto found = values->find(reading);
     return found == values->end() ? nullptr : &found->second;
   }
 };
-// NVML_ERROR_NOT_SUPPORTED when the server tells nothing of the device.
+// Asks the server about the device (or takes the answer of a moment ago, see State()). NVML_ERROR_NOT_SUPPORTED: it tells
+// nothing.
 inline nvmlReturn_t Ask(nvmlDevice_t handle, ServerQuery::Ask ask, Readings* readings, bool fresh = false) {
   Found found;
   if (const nvmlReturn_t result = Find(handle, &found); result != NVML_SUCCESS) return result;
@@ -32,7 +34,7 @@ inline nvmlReturn_t Ask(nvmlDevice_t handle, ServerQuery::Ask ask, Readings* rea
   return NVML_SUCCESS;
 }
 
-// `outs`: where the readings go, beginning with `first`. All of them are written, or none.
+// Writes the readings from `first` on, one to each of `outs`. All of them are written, or none.
 template <typename Number>
 nvmlReturn_t GiveAll(nvmlDevice_t handle, ServerQuery::Ask ask, Reading first, std::span<Number* const> outs) {
   Found found;
@@ -49,13 +51,14 @@ nvmlReturn_t GiveAll(nvmlDevice_t handle, ServerQuery::Ask ask, Reading first, s
   return NVML_SUCCESS;
 }
 
+// As GiveAll(), to pointers of one type.
 template <typename Number, typename... Numbers>
 nvmlReturn_t Give(nvmlDevice_t handle, ServerQuery::Ask ask, Reading first, Number* out, Numbers*... more) {
   Number* const outs[] = {out, more...};
   return GiveAll<Number>(handle, ask, first, outs);
 }
 
-// Into `n` numbers in a row.
+// As GiveAll(), to the `n` numbers that `row` points to.
 template <size_t n, typename Number>
 nvmlReturn_t GiveRow(nvmlDevice_t handle, ServerQuery::Ask ask, Reading first, Number* row) {
   Number* outs[n];
@@ -63,7 +66,7 @@ nvmlReturn_t GiveRow(nvmlDevice_t handle, ServerQuery::Ask ask, Reading first, N
   return GiveAll<Number>(handle, ask, first, outs);
 }
 
-// NVML_ERROR_INSUFFICIENT_SIZE when the text and its end do not fit.
+// Writes a reading that is a text. NVML_ERROR_INSUFFICIENT_SIZE: the text and its NUL do not fit into `length` bytes.
 nvmlReturn_t GiveText(nvmlDevice_t handle, Reading reading, char* out, unsigned length);
 
 }  // namespace tessera::nvml

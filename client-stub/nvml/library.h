@@ -1,4 +1,5 @@
-// What all entry points of the shim share: whether the library is initialised, its devices, and how they are.
+// What all functions of this library share: whether it is initialised, its devices, and their last known state. Any thread may
+// call everything here.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +17,8 @@
 
 namespace tessera::nvml {
 
-// Whatever the shim keeps for the whole process: one object, made by the first call and never destroyed, since callers come from
-// exit handlers.
+// All that this library keeps for the process is in one object. The first call makes it. It is never destroyed, since exit
+// handlers call too.
 struct Library {
   Library();
 
@@ -25,7 +26,7 @@ struct Library {
   Mutex mutex;
   int initialised GUARDED_BY(mutex) = 0;
   std::shared_ptr<const DeviceList> list GUARDED_BY(mutex);
-  // Answers of servers, by question and device.
+  // The servers' last answers, by question and device.
   Mutex states_mutex;
   std::map<std::pair<ServerQuery::Ask, size_t>, std::shared_ptr<const DeviceState>> states GUARDED_BY(states_mutex);
   // Sets of events (events.cc).
@@ -35,10 +36,10 @@ struct Library {
 };
 Library& TheLibrary();
 
-// Null while the library is not initialised. Any thread, as everything here.
+// The devices; null: the library is not initialised.
 std::shared_ptr<const DeviceList> List();
 
-// A handle is the device's number plus one, so that none is null.
+// A handle is the device's index plus one, so that none is null.
 inline nvmlDevice_t HandleOf(size_t index) { return reinterpret_cast<nvmlDevice_t>(index + 1); }
 
 // A device found by its handle; `list` keeps it alive.
@@ -47,27 +48,29 @@ struct Found {
   const Device* device = nullptr;
   size_t index = 0;
 };
-// NVML_ERROR_UNINITIALIZED, NVML_ERROR_INVALID_ARGUMENT when there is no such device.
+// Finds a device. NVML_ERROR_UNINITIALIZED; NVML_ERROR_INVALID_ARGUMENT: there is no such device.
 nvmlReturn_t Find(nvmlDevice_t handle, Found* found);
 
-// Answers of functions that are not served: only what comes before (the library is initialised, the handle one of a device)
-// is checked, then it is NVML_ERROR_NOT_SUPPORTED.
+// The answer of a function that is not served: NVML_ERROR_UNINITIALIZED, NVML_ERROR_INVALID_ARGUMENT if there is no such device,
+// else NVML_ERROR_NOT_SUPPORTED.
 nvmlReturn_t NotSupported();
 nvmlReturn_t NotSupported(nvmlDevice_t handle);
 
-// NVML_ERROR_INSUFFICIENT_SIZE when `text` and its end do not fit `length`.
+// Copies `text` with its NUL. NVML_ERROR_INVALID_ARGUMENT: `out` is null. NVML_ERROR_INSUFFICIENT_SIZE: it does not fit into
+// `length` bytes.
 nvmlReturn_t CopyText(const std::string& text, char* out, unsigned length);
 
-// What its server tells of `device` (of all that it has, with kState). The answer is kept for a moment, since tools ask for
-// many readings one after the other; `fresh` asks again in any case. NVML_ERROR_UNINITIALIZED, NVML_ERROR_GPU_IS_LOST when the
-// server does not answer any more: one sentence on stderr says so, once.
+// Asks the server of `device` for its state (with kState that of all its devices). The answer is kept for kStateAgeMaxNs, since
+// tools ask for many readings one after the other; `fresh` asks again in any case. It waits for the server. Errors:
+// NVML_ERROR_UNINITIALIZED; NVML_ERROR_INVALID_ARGUMENT for no such device; NVML_ERROR_GPU_IS_LOST, and once a line on stderr, if
+// the server does not answer.
 inline constexpr uint64_t kStateAgeMaxNs = 100'000'000;
 nvmlReturn_t State(ServerQuery::Ask ask, size_t device, bool fresh, std::shared_ptr<const DeviceState>* state);
 
-// One line on stderr about a server that cannot be asked, the first time.
+// Says on stderr that a server cannot be asked. Only the first call does so.
 void SayOnce(const Status& status);
 
-// The release of the server's kernel driver; empty when it is not known.
+// The release of the first server's kernel driver ("580.159.04"); empty: not known. It may ask the server.
 std::string DriverRelease();
 
 }  // namespace tessera::nvml

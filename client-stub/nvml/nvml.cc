@@ -1,4 +1,4 @@
-// The part of libnvidia-ml.so.1 that is about the library and the system. Any thread may call anything.
+// The part of libnvidia-ml.so.1 about the library and the system. Any thread may call any function.
 
 #include <memory>
 #include <string>
@@ -81,7 +81,8 @@ NVML_EXPORT nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int* version) {
 }
 NVML_EXPORT nvmlReturn_t nvmlSystemGetCudaDriverVersion(int* version) { return nvmlSystemGetCudaDriverVersion_v2(version); }
 
-// Of the server's kernel driver. An emulated GPU has none: then it is the CUDA version, since tools parse a dotted number.
+// Tells the release of the server's kernel driver. An emulated GPU has none. Then it tells the CUDA version, since tools parse a
+// dotted number.
 NVML_EXPORT nvmlReturn_t nvmlSystemGetDriverVersion(char* version, unsigned length) {
   const auto list = List();
   if (list == nullptr) return NVML_ERROR_UNINITIALIZED;
@@ -90,7 +91,7 @@ NVML_EXPORT nvmlReturn_t nvmlSystemGetDriverVersion(char* version, unsigned leng
   const int cuda = list->driver_version;
   return CopyText(std::to_string(cuda / 1000) + "." + std::to_string(cuda % 1000 / 10) + ".0", version, length);
 }
-// "13.580.159.04" on a host with CUDA 13 and that driver.
+// Tells "13.580.159.04" on a host with CUDA 13 and driver 580.159.04.
 NVML_EXPORT nvmlReturn_t nvmlSystemGetNVMLVersion(char* version, unsigned length) {
   const auto list = List();
   if (list == nullptr) return NVML_ERROR_UNINITIALIZED;
@@ -99,7 +100,7 @@ NVML_EXPORT nvmlReturn_t nvmlSystemGetNVMLVersion(char* version, unsigned length
   return CopyText(std::to_string(list->driver_version / 1000) + "." + release, version, length);
 }
 
-// Units are chassis with several GPUs, excluded devices those that the administrator hides: this host has neither.
+// Units are chassis with several GPUs; excluded devices are hidden by the administrator. This host has neither.
 static nvmlReturn_t NoneOfThem(unsigned* count) {
   if (List() == nullptr) return NVML_ERROR_UNINITIALIZED;
   if (count == nullptr) return NVML_ERROR_INVALID_ARGUMENT;

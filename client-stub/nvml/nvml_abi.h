@@ -1,5 +1,5 @@
-// The part of the NVML C ABI that the shim serves, declared from NVIDIA's public NVML API reference: the toolkit of a
-// build machine need not have nvml.h.
+// The part of the NVML C ABI that this library serves by hand, declared from NVIDIA's public NVML API Reference. So the toolkit
+// of a build machine need not have nvml.h.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,9 @@ inline constexpr nvmlReturn_t NVML_ERROR_ARGUMENT_VERSION_MISMATCH = 25;
 inline constexpr nvmlReturn_t NVML_ERROR_UNKNOWN = 999;
 
 inline constexpr unsigned long long NVML_VALUE_NOT_AVAILABLE = ~0ULL;
-inline constexpr unsigned NVML_NO_INSTANCE = 0xFFFFFFFF;  // of MIG: the process uses the whole device
+inline constexpr unsigned NVML_NO_INSTANCE = 0xFFFFFFFF;  // an instance of MIG: the process uses the whole device
 
-// What a struct's `version` says, of a version of NVML's structs.
+// The value of the `version` field in NVML's structs, for a struct of that version.
 template <typename Struct>
 constexpr unsigned StructVersion(unsigned version) {
   return sizeof(Struct) | version << 24;
@@ -36,7 +36,7 @@ using nvmlDevice_t = nvmlDevice_st*;
 struct nvmlEventSet_st;
 using nvmlEventSet_t = nvmlEventSet_st*;
 
-struct nvmlPciInfo_v2_t {  // the first form lacks pciSubSystemId and what is behind it
+struct nvmlPciInfo_v2_t {  // version 1 lacks pciSubSystemId and all after it
   char busId[16];
   unsigned domain;
   unsigned bus;
@@ -103,7 +103,7 @@ struct nvmlProcessInfo_v1_t {
   unsigned long long usedGpuMemory;
 };
 
-struct nvmlProcessInfo_v2_t {  // and v3
+struct nvmlProcessInfo_v2_t {  // version 3 is the same
   unsigned pid;
   unsigned long long usedGpuMemory;
   unsigned gpuInstanceId;

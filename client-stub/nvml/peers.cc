@@ -1,4 +1,4 @@
-// The part of libnvidia-ml.so.1 that is about one device and another: whether they reach each other, and over what.
+// The part of libnvidia-ml.so.1 about pairs of devices: whether they reach each other, and over what.
 
 #include <algorithm>
 
@@ -19,12 +19,12 @@ using AskFor = tessera::ServerQuery::Ask;
 struct Pair {
   Found from;
   Found to;
-  bool neighbours = false;  // of one server
+  bool neighbours = false;  // on one server
 };
 nvmlReturn_t FindPair(nvmlDevice_t handle, nvmlDevice_t other, Pair* pair) {
   if (const nvmlReturn_t result = Find(handle, &pair->from); result != NVML_SUCCESS) return result;
   if (const nvmlReturn_t result = Find(other, &pair->to); result != NVML_SUCCESS) return result;
-  // A list can have been read anew in between.
+  // Another thread may have initialised the library anew between the two look-ups.
   if (pair->from.list != pair->to.list) return NVML_ERROR_INVALID_ARGUMENT;
   pair->neighbours = pair->from.device->server == pair->to.device->server;
   return NVML_SUCCESS;
@@ -32,8 +32,8 @@ nvmlReturn_t FindPair(nvmlDevice_t handle, nvmlDevice_t other, Pair* pair) {
 
 }  // namespace
 
-// Access is as the driver's own attributes of the pair tell it, links as the server's NVML does. NCCL asks for every pair, and
-// gives up when one has no answer.
+// The driver's attributes of the pair tell access; the server's NVML tells links. NCCL asks for every pair, and gives up if one
+// has no answer.
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t handle, nvmlDevice_t other, unsigned what, unsigned* status) {
   constexpr unsigned kRead = 0, kWrite = 1, kNvLink = 2, kAtomics = 3, kWhatEnd = 5;
   constexpr unsigned kOk = 0, kNotSupported = 5;
@@ -56,7 +56,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t handle, nvmlDevice_
   return NVML_SUCCESS;
 }
 
-// NVML_ERROR_NOT_SUPPORTED for devices of two servers: nothing tells how their machines are connected.
+// Devices of two servers are NVML_ERROR_NOT_SUPPORTED, since nothing tells how their machines are connected.
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t handle, nvmlDevice_t other, unsigned* level) {
   Pair pair;
   if (const nvmlReturn_t result = FindPair(handle, other, &pair); result != NVML_SUCCESS) return result;
@@ -65,7 +65,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t handle
   return Give(handle, AskFor::kLinks, Reading::kCommonAncestor + static_cast<uint32_t>(pair.to.device->number), level);
 }
 
-// Those of the device's server. With a count of 0 the number of them is told.
+// Lists devices of the same server only. With a count of 0 it tells how many there are.
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetTopologyNearestGpus(nvmlDevice_t handle, unsigned level, unsigned* count,
                                                           nvmlDevice_t* devices) {
   Found found;

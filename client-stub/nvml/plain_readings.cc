@@ -1,5 +1,5 @@
-// The functions of NVML that tell readings as they came from the server: one for each line of device_readings.def, but
-// for CHOICE_STRUCT32 (devices.cc) and FORM32 (forms.cc).
+// The functions of NVML that tell readings as they came from the server: one for each line of device_readings.def, except those
+// of CHOICE_STRUCT32 (devices.cc) and FORM32 (forms.cc).
 
 #include "client-stub/nvml/give.h"
 #include "client-stub/nvml/nvml_abi.h"
@@ -7,7 +7,7 @@
 namespace tessera::nvml {
 namespace {
 
-// Those of device_readings.def.
+// The structs of VERSIONED32 and VERSIONED64 (device_readings.def).
 template <size_t n>
 struct Versioned32 {
   unsigned version;
@@ -19,7 +19,7 @@ struct Versioned64 {
   unsigned long long word[n];
 };
 
-// `Struct` is one of the two above: version 1 is the only one there is.
+// `Struct` is one of the two above. There is only version 1 of each.
 template <size_t n, typename Struct>
 nvmlReturn_t GiveVersioned(nvmlDevice_t handle, ServerQuery::Ask ask, Reading first, Struct* out) {
   Found found;
@@ -29,7 +29,7 @@ nvmlReturn_t GiveVersioned(nvmlDevice_t handle, ServerQuery::Ask ask, Reading fi
   return GiveRow<n>(handle, ask, first, out->word);
 }
 
-// What a function with choices answers to one that does not exist.
+// The answer of a function with choices to a choice that does not exist.
 nvmlReturn_t NoSuchChoice(nvmlDevice_t handle) {
   Found found;
   const nvmlReturn_t result = Find(handle, &found);

@@ -29,11 +29,11 @@ nvmlReturn_t ReadUses(nvmlDevice_t handle, bool loads, std::vector<ServerReport:
 
 namespace {
 
-// The session of such a client, where the servers show it to this user.
+// The session whose client has this pid, if a server shows it to this user.
 std::optional<ServerReport::Session> SessionOf(unsigned pid) {
   const std::shared_ptr<const DeviceList> list = List();
   for (size_t device = 0; list != nullptr && device < list->devices.size(); ++device) {
-    if (list->FirstOfServer(device) != device) continue;  // one answer tells of all devices of a server
+    if (list->FirstOfServer(device) != device) continue;  // one answer is about all devices of a server
     std::shared_ptr<const DeviceState> state;
     if (State(ServerQuery::Ask::kState, device, false, &state) != NVML_SUCCESS) continue;
     const auto found = std::ranges::find(state->sessions, pid, &ServerReport::Session::pid);
@@ -57,7 +57,7 @@ bool ProcessName(unsigned pid, std::string* name) {
     return true;
   }
   const std::string directory = "/proc/" + std::to_string(pid);
-  // A thread of the kernel has no command line, but a name.
+  // A kernel thread has no command line, but it has a name.
   for (const char* file : {"/cmdline", "/comm"}) {
     const UniqueFd fd(open((directory + file).c_str(), O_RDONLY | O_CLOEXEC));
     if (!fd.valid()) return false;
@@ -93,7 +93,8 @@ void Put(const ServerReport::Use& use, nvmlProcessUtilizationSample_t* sample) {
              use.load.decoder_percent};
 }
 
-// `*count` elements are there; it becomes the number of processes. As NVML, too few are NVML_ERROR_INSUFFICIENT_SIZE.
+// There is room for `*count` elements; `*count` becomes the number of processes. Too little room is NVML_ERROR_INSUFFICIENT_SIZE,
+// as in NVML.
 template <typename Info>
 nvmlReturn_t PutAll(const std::vector<ServerReport::Use>& uses, unsigned* count, Info* infos) {
   const size_t room = infos == nullptr ? 0 : *count;
@@ -112,7 +113,7 @@ nvmlReturn_t Compute(nvmlDevice_t handle, unsigned* count, Info* infos) {
   return PutAll(uses, count, infos);
 }
 
-// Forwarded programs draw nothing, and are no clients of MPS.
+// No process: forwarded programs draw nothing, and are no clients of MPS.
 nvmlReturn_t Nobody(nvmlDevice_t handle, unsigned* count) {
   Found found;
   if (const nvmlReturn_t result = Find(handle, &found); result != NVML_SUCCESS) return result;
@@ -160,7 +161,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t hand
   return Compute(handle, &list->numProcArrayEntries, list->procArray);
 }
 
-// Samples after `since_us`, the last one of each process; NVML_ERROR_NOT_FOUND when there is none.
+// Tells the last sample of each process, if it is later than `since_us`. NVML_ERROR_NOT_FOUND: there is none.
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t handle, nvmlProcessUtilizationSample_t* samples,
                                                          unsigned* count, unsigned long long since_us) {
   Found found;
@@ -173,7 +174,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t handle, nv
   return PutAll(uses, count, samples);
 }
 
-// A name that is too long is cropped, as by NVML.
+// A name that is too long is cut, as in NVML.
 NVML_EXPORT nvmlReturn_t nvmlSystemGetProcessName(unsigned pid, char* name, unsigned length) {
   if (List() == nullptr) return NVML_ERROR_UNINITIALIZED;
   if (name == nullptr || length == 0) return NVML_ERROR_INVALID_ARGUMENT;

@@ -1,5 +1,5 @@
-// The processes that use a device, as every list of them is filled: those of the server's sessions that it shows to this user.
-// One of the server's host has the pid that it has there, one of another host the pid that it has on its own.
+// The processes that use a device: those of the sessions that the server shows to this user. All functions that list processes
+// use this. A process has the pid that it has on its own host, be that the server's or another one. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,13 @@
 
 namespace tessera::nvml {
 
-// Asks the server anew. With `loads`, which takes it longer, the loads are filled in.
+// Asks the server anew and appends the uses of this device. With `loads` their loads are filled in, which takes the server
+// longer. Errors: as State() (library.h).
 nvmlReturn_t ReadUses(nvmlDevice_t handle, bool loads, std::vector<ServerReport::Use>* uses);
 
-// What a process was started as: the first word of its command line, where the server runs on this host; of a process that came
-// over a network, "PROGRAM, USER@HOST (NAME)", and the same where the server is on another host. False when there is no such
-// process. May ask the servers.
+// The name of a process. For a session from another host than this one it is "PROGRAM, USER@HOST (NAME)". For any other process
+// it is the first word of its command line on this host, or its short name if it has none (a kernel thread). False: there is no
+// such process. It may ask the servers.
 bool ProcessName(unsigned pid, std::string* name);
 
 }  // namespace tessera::nvml

@@ -1,5 +1,5 @@
-// The part of libnvidia-ml.so.1 that tells how a device is at the moment, where the answer has another form than the reading:
-// memory, load, fields, and functions with two names. plain_readings.cc has the others.
+// The part of libnvidia-ml.so.1 that tells the present state of a device in another form than the server's readings: memory,
+// load, fields, and functions with two names. plain_readings.cc has the others.
 
 #include <algorithm>
 #include <memory>
@@ -30,7 +30,7 @@ struct Memory {
   uint64_t reserved = 0;
 };
 
-// Never from what was kept: a program that has just allocated asks what is left.
+// Always asks anew: a program may have just allocated memory, and wants to know what is left.
 nvmlReturn_t ReadMemory(nvmlDevice_t handle, Memory* memory) {
   Readings readings;
   if (const nvmlReturn_t result = Ask(handle, AskFor::kState, &readings, true); result != NVML_SUCCESS) return result;
@@ -42,7 +42,8 @@ nvmlReturn_t ReadMemory(nvmlDevice_t handle, Memory* memory) {
   return NVML_SUCCESS;
 }
 
-// A list of clocks, with NVML's way of saying how long it is: the numbers from `list` on.
+// Writes a list of clocks. The reading `list` is its length; the clocks follow it. As in NVML, `*count` is the room for them and
+// becomes the length; if there is too little room it returns NVML_ERROR_INSUFFICIENT_SIZE.
 nvmlReturn_t PutClocks(const Readings& readings, Reading list, unsigned* count, unsigned* clocks) {
   const uint64_t* length = readings.Find(list);
   if (length == nullptr) return NVML_ERROR_NOT_SUPPORTED;
@@ -59,7 +60,7 @@ nvmlReturn_t PutClocks(const Readings& readings, Reading list, unsigned* count, 
 
 using Answers = std::vector<ServerReport::FieldValue>;
 
-// Where the answers to `fields` go: in the order of the questions, with "not supported" for what the server does not tell.
+// Writes the answers, which are in the order of `fields`. A field that the server does not tell is NVML_ERROR_NOT_SUPPORTED.
 void PutFields(const Answers& answers, std::span<nvmlFieldValue_t> fields) {
   for (size_t i = 0; i < fields.size(); ++i) {
     nvmlFieldValue_t& out = fields[i];
@@ -73,14 +74,14 @@ void PutFields(const Answers& answers, std::span<nvmlFieldValue_t> fields) {
   }
 }
 
-// Whether all that is asked for is the state of links.
+// Whether all `fields` are states of links.
 bool AreLinkStates(std::span<const nvmlFieldValue_t> fields) {
   return std::ranges::all_of(fields, [](const nvmlFieldValue_t& field) {
     return field.fieldId == tessera::kLinkStateField && field.scopeId < tessera::kLinksMax;
   });
 }
 
-// The answers to `fields`, which are states of links.
+// Gets the answers to `fields`, all of which are states of links.
 nvmlReturn_t AskLinkStates(size_t device, std::span<const nvmlFieldValue_t> fields, Answers* answers) {
   std::shared_ptr<const tessera::nvml::DeviceState> state;
   const nvmlReturn_t result = tessera::nvml::State(AskFor::kLinks, device, false, &state);
@@ -113,7 +114,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t handle, nvmlMemory
   if (out == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   Memory memory;
   if (const nvmlReturn_t result = ReadMemory(handle, &memory); result != NVML_SUCCESS) return result;
-  // The first form knows no reserved memory: it counts as used.
+  // Version 1 of the struct has no reserved memory, so it counts as used.
   const uint64_t used = std::min(memory.used + memory.reserved, memory.total);
   *out = {memory.total, memory.total - used, used};
   return NVML_SUCCESS;
@@ -185,7 +186,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetSupportedMemoryClocks(nvmlDevice_t handle,
   return PutClocks(readings, Reading::kMemoryClocksMhz, count, clocks_mhz);
 }
 
-// NVML_ERROR_NOT_FOUND when the memory has no such clock.
+// NVML_ERROR_NOT_FOUND: the memory has no such clock.
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetSupportedGraphicsClocks(nvmlDevice_t handle, unsigned memory_mhz, unsigned* count,
                                                               unsigned* clocks_mhz) {
   Found found;
@@ -205,8 +206,9 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetSupportedGraphicsClocks(nvmlDevice_t handl
 
 // --- fields ---
 
-// Each field is answered by itself. Not from what was kept, since which fields are asked for differs each time; but states of
-// links are told with the links: NCCL asks for one after the other, between other questions about the same link.
+// Each field has its own result. Fields are asked for anew, since each call wants others. States of links are the exception: they
+// come with the answer about links, which is kept for a moment. NCCL asks for them one by one, between other questions about the
+// same link.
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t handle, int count, nvmlFieldValue_t* values) {
   Found found;
   if (const nvmlReturn_t result = Find(handle, &found); result != NVML_SUCCESS) return result;

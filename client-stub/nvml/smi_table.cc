@@ -1,7 +1,7 @@
-// What nvidia-smi asks beside the public functions: a table of others, by number. Slots that are served are those that tell
-// what the public functions tell in another form; every other one says NVML_ERROR_NOT_SUPPORTED, which nvidia-smi shows as
-// N/A. Source: observed with nvidia-smi of driver 580; another branch may number its slots differently, so a call is served only
-// when its parameters look as they must.
+// The table of functions, by number, that nvidia-smi calls beside the public ones. The slots that are served tell in another form
+// what public functions tell. All others return NVML_ERROR_NOT_SUPPORTED, which nvidia-smi shows as N/A. Source: observed with
+// nvidia-smi of driver 580. Another driver branch may number its slots differently. So a call is served only if its parameters
+// look as they must.
 
 #include <array>
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr unsigned char kTableId[16] = {0xc4, 0xfe, 0x3e, 0x6c, 0xc9, 0x8f, 0x6c, 0x4e,
                                         0xa3, 0x27, 0xee, 0x69, 0x6e, 0x12, 0xf7, 0xc4};
-constexpr size_t kSlots = 270;  // as driver 580's
+constexpr size_t kSlots = 270;  // as in driver 580
 constexpr size_t kRelation = 23;
 constexpr size_t kPrinted = 26;
 constexpr size_t kMonitored = 72;
@@ -33,7 +33,7 @@ constexpr size_t kGraphicsProcesses = 214;
 constexpr size_t kMpsProcesses = 215;
 constexpr unsigned kProcessesMax = 1 << 16;
 
-// An element of its lists of processes.
+// An element of the table's lists of processes.
 struct Process {
   unsigned pid;
   unsigned long long used_bytes;
@@ -44,7 +44,7 @@ struct Process {
 };
 static_assert(sizeof(Process) == 4128);
 
-// No number, no null: what a parameter must be that is a pointer.
+// Whether a parameter can be a pointer: it is neither null nor a small number, and is aligned.
 template <typename T>
 bool IsPointer(const T* pointer) {
   const auto address = reinterpret_cast<uintptr_t>(pointer);
@@ -56,8 +56,9 @@ nvmlReturn_t HandleByIndex(uintptr_t index, nvmlDevice_t* device) {
   return nvmlDeviceGetHandleByIndex_v2(static_cast<unsigned>(index), device);
 }
 
-// Of two places on the PCI bus (texts), what `nvidia-smi topo -m` shows where no NVLink joins them: 0 PIX, 1 PXB, 2 PHB, 3 NODE,
-// 4 SYS. Of these PHB was observed, for NVML_TOPOLOGY_HOSTBRIDGE (30); the others follow NVML's order.
+// How two devices are connected, for `nvidia-smi topo -m`, where no NVLink joins them: 0 PIX, 1 PXB, 2 PHB, 3 NODE, 4 SYS.
+// `first` and `second` are PCI bus ids as texts. Only PHB was observed, for NVML_TOPOLOGY_HOSTBRIDGE (30). The others follow
+// NVML's order.
 nvmlReturn_t Relation(const char* first, const char* second, unsigned* relation) {
   if (!IsPointer(first) || !IsPointer(second) || !IsPointer(relation)) return NVML_ERROR_INVALID_ARGUMENT;
   nvmlDevice_t from{};
@@ -66,7 +67,7 @@ nvmlReturn_t Relation(const char* first, const char* second, unsigned* relation)
   if (const nvmlReturn_t result = nvmlDeviceGetHandleByPciBusId_v2(first, &from); result != NVML_SUCCESS) return result;
   if (const nvmlReturn_t result = nvmlDeviceGetHandleByPciBusId_v2(second, &to); result != NVML_SUCCESS) return result;
   if (const nvmlReturn_t result = nvmlDeviceGetTopologyCommonAncestor(from, to, &level); result != NVML_SUCCESS) return result;
-  if (level == 0) return NVML_ERROR_NOT_SUPPORTED;  // on one board
+  if (level == 0) return NVML_ERROR_NOT_SUPPORTED;  // both are on one board
   *relation = level / kTopologyLevelStep - 1;
   return NVML_SUCCESS;
 }
@@ -80,7 +81,7 @@ nvmlReturn_t Monitored(nvmlDevice_t handle, unsigned* yes) {
   return NVML_SUCCESS;
 }
 
-// What each process made of the device since some time. There are no samples: `pmon` shows processes without.
+// How much each process used the device since some time. There are no samples; `pmon` shows processes without them.
 nvmlReturn_t ProcessSamples(nvmlDevice_t handle) {
   Found found;
   const nvmlReturn_t result = Find(handle, &found);
@@ -115,11 +116,11 @@ nvmlReturn_t Processes(nvmlDevice_t handle, unsigned* count, Process* processes,
   return NVML_SUCCESS;
 }
 
-// Parameters are those of the function in the slot, as registers hold them.
+// The parameters are those of the function in the slot, as registers hold them.
 template <size_t slot>
 nvmlReturn_t Serve(uintptr_t a, uintptr_t b, uintptr_t c) {
   const auto device = reinterpret_cast<nvmlDevice_t>(a);
-  // nvidia-smi tells the library each line that it prints (a format, a stream's name, the line). Nobody here wants to know.
+  // nvidia-smi tells the library each line that it prints (a format, a stream's name, the line). It is not needed here.
   if constexpr (slot == kPrinted) return List() != nullptr ? NVML_SUCCESS : NVML_ERROR_UNINITIALIZED;
   if constexpr (slot == kRelation) {
     return Relation(reinterpret_cast<const char*>(a), reinterpret_cast<const char*>(b), reinterpret_cast<unsigned*>(c));
@@ -136,7 +137,7 @@ nvmlReturn_t Serve(uintptr_t a, uintptr_t b, uintptr_t c) {
 
 using Function = nvmlReturn_t (*)(uintptr_t, uintptr_t, uintptr_t);
 
-// Its first word is its size.
+// The first word of the table is its size.
 struct Table {
   size_t bytes = sizeof(Table);
   Function functions[kSlots - 1];
