@@ -48,7 +48,7 @@ Result<UniqueFd> DialHere(const std::string& path, const RpcPeer& peer, const st
   std::memcpy(address.sun_path, path.data(), path.size());
   UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket.valid()) return Status::FromErrno("cannot create a socket", errno);
-  // Where as many wait as may, connect() waits as long as send() would. No time at all would be for ever.
+  // With a full backlog connect() waits for SO_SNDTIMEO (socket(7)). A timeout of 0 would mean for ever.
   const uint64_t now_ns = MonotonicNs(), wait_ns = std::max<uint64_t>(deadline_ns > now_ns ? deadline_ns - now_ns : 0, 1'000);
   const timeval wait = {static_cast<time_t>(wait_ns / kNsOfS), static_cast<suseconds_t>(wait_ns % kNsOfS / 1'000)};
   if (setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait)) != 0)

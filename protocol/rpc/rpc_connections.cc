@@ -20,7 +20,7 @@
 namespace tessera {
 namespace {
 
-constexpr size_t kMemoryBytesMax = size_t{16} << 20;  // of gRPC's buffers
+constexpr size_t kMemoryBytesMax = size_t{16} << 20;  // for gRPC's buffers
 constexpr int kMetadataBytesMax = 8 * 1024;
 
 std::optional<ino_t> InodeOf(int fd) {
@@ -32,7 +32,7 @@ std::optional<ino_t> InodeOf(int fd) {
 }  // namespace
 
 void RpcBounds::Bound(grpc::ServerBuilder& builder, const std::string& name) const {
-  // Else each message that is none is a line on stderr, as many as somebody likes.
+  // Otherwise libprotobuf logs each malformed message on stderr, so a client could flood the log.
   google::protobuf::SetLogHandler(nullptr);
   builder.SetMaxReceiveMessageSize(message_bytes);
   builder.SetResourceQuota(grpc::ResourceQuota(name).Resize(kMemoryBytesMax));
@@ -91,7 +91,7 @@ RpcConnections::Ended RpcConnections::EndGreedy() {
     for (const auto& [fd, connection] : connections_) {
       int unread = 0;
       if (unread_alone && (ioctl(fd, SIOCOUTQ, &unread) != 0 || unread == 0)) continue;
-      // gRPC closes it. Where it has just done so, whoever has the descriptor by now is another of its connections at worst.
+      // gRPC closes the descriptor. If it has just done so, the number belongs to another of gRPC's connections at worst.
       shutdown(fd, SHUT_RDWR);
       ended.holders.insert(connection.holder);
       ++ended.count;
@@ -121,7 +121,7 @@ const RpcConnections::Connection* RpcConnections::Find(const std::string& peer) 
   const auto [end, error] = std::from_chars(peer.data() + kForm.size(), peer.data() + peer.size(), fd);
   if (error != std::errc() || end != peer.data() + peer.size()) return nullptr;
   const auto found = connections_.find(fd);
-  // The descriptor is not closed while a call of it is there.
+  // gRPC does not close a descriptor while one of its calls runs.
   return found == connections_.end() || InodeOf(fd) != found->second.inode ? nullptr : &found->second;
 }
 

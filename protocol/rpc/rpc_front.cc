@@ -22,7 +22,7 @@ constexpr int kShortageMs = 100;
     poll(&ready, 1, -1);
     UniqueFd socket(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket.valid()) {
-      // Without descriptors it would be asked again and again.
+      // Without free descriptors the loop would spin.
       if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR) poll(nullptr, 0, kShortageMs);
       continue;
     }
@@ -56,7 +56,7 @@ Result<TlsFront*> RpcFront::ListenByTls(UniqueFd socket, std::shared_ptr<const T
                        return connections.Take(server, std::move(connection), NameHolder(shown.name), true, shown);
                      });
   if (!made.ok()) return made.status();
-  TlsFront* const front = made->release();  // as long as the process
+  TlsFront* const front = made->release();  // lives as long as the process
   front->Use(std::move(identity));
   RETURN_IF_ERROR(StartThread([front] { front->Run(); }));
   by_tls_.push_back(front);

@@ -1,12 +1,12 @@
-// Takes the connections of listening sockets, and gives them to a gRPC server.
+// Accepts the connections of listening sockets, and hands them to a gRPC server.
 //
 //   RpcFront front(*server, connections);
 //   RETURN_IF_ERROR(front.Listen(std::move(unix_socket)));
 //   front.ListenByTls(std::move(tcp_socket), keeper->Current(), "the placer");
 //   RETURN_IF_ERROR(front.Follow(std::move(keeper)));
 //
-// A thread for each socket goes on until the process ends, as do the server and the connections; they come to an end when the
-// process does, and are never destroyed.
+// Each socket has a thread, which runs until the process ends. So the server and the connections must never be destroyed. One
+// thread at a time may use a front.
 #pragma once
 
 #include <memory>
@@ -25,13 +25,15 @@ class RpcFront {
  public:
   RpcFront(grpc::Server& server, RpcConnections& connections) : server_(server), connections_(connections) {}
 
-  // A Unix stream socket: whoever connects is the user whom the kernel names. Errors: it has no thread.
+  // Accepts on a Unix stream socket. The holder of a connection is the user whom the kernel names. Error: the thread cannot
+  // start.
   Status Listen(UniqueFd socket);
-  // A TCP socket: whoever connects is the name in the certificate. `what`: for the log. The front, for TlsFront::Use().
+  // Accepts on a TCP socket. The holder of a connection is the name in its certificate. `what`: the service's name for the log.
+  // Returns the front, for TlsFront::Use(). Error: the front cannot be made, or the thread cannot start.
   Result<TlsFront*> ListenByTls(UniqueFd socket, std::shared_ptr<const TlsIdentity> identity, std::string what);
-  // Those of ListenByTls() go by the files of `keeper` from now on: when they change, whoever connects kKeysMs later meets the
-  // new identity, and who has connected goes on. Files that cannot be used change nothing, with a line in the log. Once. Errors:
-  // it has no thread.
+  // Makes the sockets of ListenByTls() follow the key files of `keeper`. When the files change, connections that begin kKeysMs
+  // later meet the new identity; open ones go on. Files that cannot be used change nothing, and the log says so. Call it once,
+  // after ListenByTls(). Error: the thread cannot start.
   static constexpr int kKeysMs = 500;
   Status Follow(std::unique_ptr<TlsIdentityKeeper> keeper);
 

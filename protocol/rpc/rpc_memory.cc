@@ -50,13 +50,13 @@ void RpcMemory::Run() {
       }
       is_to_trim = true;
     } else {
-      // It would stay this process's for ever.
+      // Otherwise the heap would keep the freed memory for ever.
       if (is_to_trim) malloc_trim(0);
       is_to_trim = false;
     }
     const bool grows = is_much || now > last + kMuchBytes;
     last = now;
-    // Whoever connects may begin a flood at once.
+    // A new client may begin a flood at once: look again soon after it connects.
     if (!grows) taken = connections_.AwaitMore(taken, connections_.empty() && !is_to_trim ? kLongPauseMs : kPauseMs);
     poll(nullptr, 0, kShortPauseMs);
   }

@@ -21,7 +21,7 @@ namespace {
 constexpr size_t kReceivedBytes = 16 * 1024;
 constexpr uint64_t kShortageNs = 100'000'000;
 
-// For poll(), rounded up.
+// A timeout for poll(), rounded up.
 int TimeoutMs(uint64_t until_ns) {
   if (until_ns == kNoDeadline) return -1;
   const uint64_t now_ns = MonotonicNs();
@@ -30,7 +30,7 @@ int TimeoutMs(uint64_t until_ns) {
 
 }  // namespace
 
-// Who has connected, and has proved nothing.
+// A connection that has not proved a name yet.
 class TlsFront::Newcomer {
  public:
   Newcomer(UniqueFd socket, std::string what, std::shared_ptr<const TlsIdentity> identity, uint64_t now_ns)
@@ -48,14 +48,14 @@ class TlsFront::Newcomer {
   TlsSession Finish() { return handshake_.Finish(); }
   UniqueFd TakeSocket() { return std::move(socket_); }
 
-  // Says `words` behind what was said, and listens to nothing any more.
+  // Sends `words` after what is still to be sent, and ignores all that it receives from now on.
   void Part(std::span<const std::byte> words, uint64_t now_ns) {
     is_parting_ = true;
     end_ns_ = now_ns + kPartingNs;
     outgoing_.insert(outgoing_.end(), words.begin(), words.end());
     Say();
   }
-  // False: it has gone.
+  // False: the connection is over.
   bool Hear(uint64_t now_ns) {
     std::array<std::byte, kReceivedBytes> bytes;
     const ssize_t got = recv(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
@@ -75,14 +75,14 @@ class TlsFront::Newcomer {
     outgoing_.insert(outgoing_.end(), words.begin(), words.end());
     return Say();
   }
-  // False: nobody listens.
+  // False: nothing can be sent any more.
   bool Say() {
     while (!outgoing_.empty()) {
       const ssize_t sent = send(socket_.get(), outgoing_.data(), outgoing_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
       if (sent < 0) return errno == EAGAIN || errno == EINTR;
       outgoing_.erase(outgoing_.begin(), outgoing_.begin() + sent);
     }
-    // With unread bytes behind it a close would take back what was said: Hear() goes on.
+    // Closing with unread bytes would reset the connection and discard what was sent: so Hear() goes on reading.
     if (is_parting_) shutdown(socket_.get(), SHUT_WR);
     return true;
   }
@@ -124,7 +124,7 @@ std::shared_ptr<const TlsIdentity> TlsFront::identity() {
 }
 
 void TlsFront::Run() {
-  uint64_t accepts_ns = 0;  // not before, for want of descriptors
+  uint64_t accepts_ns = 0;  // no accept before this time: descriptors had run out
   for (;;) {
     const uint64_t begin_ns = MonotonicNs();
     const bool accepts = identity() != nullptr && begin_ns >= accepts_ns;
@@ -156,7 +156,7 @@ void TlsFront::Run() {
     std::erase_if(newcomers_, [&](Newcomer& newcomer) { return !Tend(newcomer, ready[at++].revents, now_ns); });
     if (ready[1].revents != 0) {
       Accept();
-      // Without descriptors it would be asked again and again.
+      // Without free descriptors the loop would spin.
       if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) accepts_ns = now_ns + kShortageNs;
     }
   }

@@ -1,11 +1,10 @@
-// Where gRPC is served at tls://: shakes hands with whoever connects, and carries those who have proved a name between
-// the network and a socket pair, whose other end gRPC gets. gRPC takes no descriptors under TLS, and makes no sockets in the
-// sandbox.
+// Serves gRPC at tls://. Does the TLS handshake with each client, then carries the bytes of those that proved a name between the
+// network and a socket pair. gRPC gets the other end of the pair: it cannot put TLS on a descriptor, and the
+// sandbox lets it make no sockets.
 //
-//   TlsFront front(std::move(listener), "the control API", [&](UniqueFd socket, const CertificateDescription& shown) { ... return
-//   is_taken;
-//   }); front.Use(identity);        // any thread, again and again; nobody is accepted before front.Run();                // one
-//   thread, for ever
+//   Result<std::unique_ptr<TlsFront>> front = TlsFront::Make(std::move(listener), "the control API", proved);
+//   (*front)->Use(identity);   // any thread, any number of times; no connection is accepted before the first
+//   (*front)->Run();           // in one thread, for ever
 #pragma once
 
 #include <poll.h>
@@ -28,16 +27,17 @@ namespace tessera {
 
 class TlsFront {
  public:
-  static constexpr size_t kNewcomersMax = 64;  // who have proved nothing: the oldest goes
-  static constexpr uint64_t kFirstByteNs = 2'000'000'000;
-  static constexpr uint64_t kHandshakeNs = 10'000'000'000;
-  static constexpr uint64_t kPartingNs = 1'000'000'000;     // for whoever is turned away to hear why
-  static constexpr size_t kHandshakeBytesMax = 256 * 1024;  // certificates of a chain, and nothing else that is long
+  static constexpr size_t kNewcomersMax = 64;  // connections that have proved nothing; beyond this the oldest is closed
+  static constexpr uint64_t kFirstByteNs = 2'000'000'000;   // for a client's first byte
+  static constexpr uint64_t kHandshakeNs = 10'000'000'000;  // for the whole handshake
+  static constexpr uint64_t kPartingNs = 1'000'000'000;     // for a refused client to read the reason
+  static constexpr size_t kHandshakeBytesMax = 256 * 1024;  // room for a chain of certificates; nothing else in it is long
 
-  // In the thread of Run(), for each who has proved a name by this certificate: one end of the pair. False: not another one.
+  // Called in the thread of Run() for each client that proved a name. `socket`: the plain end of the pair; `shown`: the client's
+  // certificate. False: there are too many, and the connection is closed.
   using Proved = std::function<bool(UniqueFd socket, const CertificateDescription& shown)>;
 
-  // `what`: for the log, as "the control API".
+  // `listener`: a listening TCP socket. `what`: the service's name for the log. Error: no eventfd can be made.
   static Result<std::unique_ptr<TlsFront>> Make(UniqueFd listener, std::string what, Proved proved);
   ~TlsFront();
 
@@ -50,13 +50,13 @@ class TlsFront {
   TlsFront(UniqueFd listener, UniqueFd wake, std::string what, Proved proved);
   std::shared_ptr<const TlsIdentity> identity() EXCLUDES(mutex_);
   void Accept();
-  // False: it goes.
+  // Handles what poll() found. False: the newcomer is to be removed.
   bool Tend(Newcomer& newcomer, short ready, uint64_t now_ns);
-  // Makes it a pipe, or says why not.
+  // Turns a newcomer that proved a name into a pipe, or refuses it with a reason.
   void Admit(Newcomer& newcomer, uint64_t now_ns);
 
   const UniqueFd listener_;
-  const UniqueFd wake_;  // an eventfd: there is another identity
+  const UniqueFd wake_;  // an eventfd: Use() has set another identity
   const std::string what_;
   const Proved proved_;
   std::list<Newcomer> newcomers_;  // the oldest first

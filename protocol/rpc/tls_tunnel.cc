@@ -37,7 +37,7 @@ Result<std::shared_ptr<TlsTunnel>> TlsTunnel::Connect(const LinkAddress& address
   if (!network.ok()) return network.status();
   Result<TlsSession> session = ShakeHands(network->get(), PartiesOf(**identity, address, peer), deadline_ns);
   if (!session.ok()) {
-    // Of a failure that the network has no sentence for.
+    // Replaces these two errors by those of a failed TCP connection, which name the address.
     if (session.status().code() == StatusCode::kTimedOut) return NoAnswer(address);
     return session.status().code() == StatusCode::kUnavailable ? NoGateway(address, peer.program) : session.status();
   }
@@ -64,7 +64,7 @@ void TlsTunnel::Carry(TlsPipe pipe) {
   std::vector<pollfd> ready;
   while (pipe.Move(ready, MonotonicNs())) {
     if (pipe.alert() > kCloseNotify) {
-      // Before gRPC hears of the end.
+      // Set before gRPC sees the end of the connection, so that failure() explains it.
       MutexLock lock(mutex_);
       failure_ = DescribeAlert(PartiesOf(*identity_, address_, peer_), pipe.alert());
     }

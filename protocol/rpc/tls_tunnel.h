@@ -1,4 +1,4 @@
-// A connection to a gRPC service at tls://, for gRPC over a descriptor: the same handshake, checks and sentences as those of
+// A connection to a gRPC service at tls://, as a plain descriptor for gRPC. Handshake, checks and error sentences are those of
 // connections to servers.
 #pragma once
 
@@ -14,22 +14,24 @@
 
 namespace tessera {
 
-// Who is to be there, for sentences.
+// The words for the expected peer in error sentences.
 struct RpcPeer {
   const char* what = "control API";                // what listens there
-  const char* program = "tesserad's control API";  // whose certificate it is
+  const char* program = "tesserad's control API";  // whose certificate is expected
 };
 
+// One connection. failure(): any thread.
 class TlsTunnel {
  public:
-  // Connects, or has `options` do it, until `deadline_ns` (MonotonicNs). Errors as of ConnectTls(). A thread carries what is said
-  // from then on, until both ends are closed.
+  // Connects to `address`, by `options.dial` if that is set, and does the handshake, until `deadline_ns` (MonotonicNs). Errors as
+  // of ConnectTls(). Starts a thread that carries the bytes until both ends are closed.
   static Result<std::shared_ptr<TlsTunnel>> Connect(const LinkAddress& address, const LinkOptions& options, const RpcPeer& peer,
                                                     uint64_t deadline_ns);
 
-  // The plain end, once.
+  // The plain end, for gRPC. Call it once.
   UniqueFd TakeSocket() { return std::move(socket_); }
-  // Why the other side has ended it; Ok: it has not, or without a word. Who was refused hears it behind his handshake.
+  // The reason that the other end gave in a TLS alert; Ok: it gave none. A server refuses a client only after the client has
+  // finished its handshake, so Connect() may succeed all the same.
   Status failure() EXCLUDES(mutex_);
 
  private:
