@@ -1,5 +1,5 @@
-// What all control messages (handshake.h, server_query.h) have in common: magic and kind in front. The functions are for their
-// .cc files.
+// What all control messages (handshake.h, server_query.h) have in common: they begin with magic and kind. The functions serve the
+// .cc files of these messages.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,9 @@
 
 namespace tessera {
 
-// First four bytes of every control message; also tells a peer of another byte order.
+// The first four bytes of every control message. They also reveal a peer of another byte order.
 inline constexpr uint32_t kControlMagic = 0x41525354;
-// A datagram must fit the default socket buffer of Linux (net.core.wmem_default 212,992 bytes).
+// A datagram has to fit into the default socket buffer of Linux (net.core.wmem_default: 212,992 bytes).
 inline constexpr size_t kControlMessageBytesMax = 160 * 1024;
 
 enum class ControlKind : uint32_t {
@@ -32,15 +32,16 @@ enum class ControlKind : uint32_t {
   kServerReport = 8,
 };
 
-// The kind of a message; kNone when it is too short, has another magic or an unknown kind.
+// The kind of a message; kNone: it is too short, or has another magic or an unknown kind.
 ControlKind ControlKindOf(std::span<const std::byte> message);
 
+// Writes magic and kind.
 inline void PutKind(Encoder& out, ControlKind kind) {
   out.Pod(kControlMagic);
   out.Pod(kind);
 }
 
-// Skips magic and kind; fails when they are others.
+// A decoder behind magic and kind. It has failed if these are others, or the message exceeds kControlMessageBytesMax.
 inline Decoder OpenControl(std::span<const std::byte> message, ControlKind kind) {
   Decoder in(message);
   if (message.size() > kControlMessageBytesMax || ControlKindOf(message) != kind) {
@@ -51,9 +52,10 @@ inline Decoder OpenControl(std::span<const std::byte> message, ControlKind kind)
   return in;
 }
 
-// A text that nobody but people reads: what the peer has put there can be printed as it is.
+// Reads a text that is only for people, and makes it printable, whatever the peer has put there.
 inline std::string GetText(Decoder& in, size_t bytes_max) { return Printable(in.String(bytes_max), bytes_max); }
 
+// kProtocolViolation for a malformed `what`.
 inline Status MalformedControl(std::string_view what) {
   return Status(StatusCode::kProtocolViolation, "the peer sent a malformed " + std::string(what));
 }

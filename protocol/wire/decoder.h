@@ -1,13 +1,13 @@
-// Reads what Encoder wrote, from bytes that nobody else can change meanwhile: a record is copied out of shared memory
-// before it is decoded, then checked, then used.
+// Reads what Encoder wrote. Nobody else may change the bytes meanwhile: copy a record out of shared memory, decode it, check it,
+// then use it.
 //
 //   Decoder in(record);
 //   const auto id = in.Pod<uint64_t>();
 //   const std::string_view name = in.String(kNameBytesMax);
 //   if (!in.ok()) return Malformed();
 //
-// Failure is sticky: after the first read that does not fit, every read yields zeros or empties, so a message is decoded
-// straight through and checked once at its end. Views point into the decoded bytes. Used by one thread at a time.
+// Failure is sticky: after the first read that does not fit, every read yields zeros or empty views. So a caller decodes the
+// whole message and checks ok() once, at its end. Views point into the decoded bytes. One thread at a time may use a decoder.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ namespace tessera {
 
 class Decoder {
  public:
-  // For lengths that need no bound but what remains of the message.
+  // The bound of a length that only the rest of the message has to bound.
   static constexpr size_t kWhatRemains = SIZE_MAX;
   // Records are padded to a multiple of this (protocol/wire/record.h).
   static constexpr size_t kPadding = 8;
@@ -29,14 +29,14 @@ class Decoder {
   Decoder() = default;
   explicit Decoder(std::span<const std::byte> bytes) : rest_(bytes) {}
 
-  // A `bool` other than 0 or 1 is a failure.
+  // Reads the bytes of a T. A `bool` other than 0 or 1 is a failure.
   template <typename T>
   T Pod() {
     T value{};
     Pod(&value);
     return value;
   }
-  // As above into `value`, which becomes zero on failure.
+  // The same, into `value`, which becomes zero on failure.
   template <typename T>
   void Pod(T* value) {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -56,23 +56,23 @@ class Decoder {
     }
   }
 
-  // A u64 length and that many bytes; a failure when there are more than `bytes_max`.
+  // Reads a u64 length and that many bytes. More than `bytes_max` are a failure.
   std::span<const std::byte> Bytes(size_t bytes_max) { return Raw(Length<uint64_t>(bytes_max)); }
   void Bytes(std::span<const std::byte>* bytes, size_t bytes_max = kWhatRemains) { *bytes = Bytes(bytes_max); }
-  // A u32 length and that many characters.
+  // Reads a u32 length and that many characters. More than `bytes_max` are a failure.
   std::string_view String(size_t bytes_max) {
     const std::span<const std::byte> bytes = Raw(Length<uint32_t>(bytes_max));
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
   void String(std::string_view* text, size_t bytes_max = kWhatRemains) { *text = String(bytes_max); }
-  // `size` bytes without a length in front.
+  // Reads `size` bytes that have no length in front.
   std::span<const std::byte> Raw(size_t size) {
     const std::byte* from = Take(size);
     if (from == nullptr) return {};
     return {from, size};
   }
-  // A number of elements of type `Count`, of which at least `element_bytes_min` bytes each must still follow: what is
-  // allocated from a count is then bounded by the size of the message.
+  // Reads a number of elements, of type `Count`. It fails unless the message still has `element_bytes_min` bytes for each of
+  // them: so the size of the message bounds what a caller allocates for a count. More than `count_max` are a failure too.
   template <typename Count = uint32_t>
   size_t CountOf(size_t count_max, size_t element_bytes_min) {
     const auto count = Pod<Count>();
@@ -84,12 +84,13 @@ class Decoder {
   }
 
   bool ok() const { return !failed_; }
+  // Makes this and every later read a failure, for a caller that has found a bad value.
   void Fail() {
     failed_ = true;
     rest_ = {};
   }
   size_t remaining() const { return rest_.size(); }
-  // Everything was read: nothing is left but fewer than kPadding zero bytes.
+  // True if nothing failed and all was read: at most kPadding - 1 bytes are left, all zero.
   bool AtEnd() const {
     if (failed_ || rest_.size() >= kPadding) return false;
     for (std::byte byte : rest_) {
@@ -106,7 +107,7 @@ class Decoder {
     Fail();
     return 0;
   }
-  // Null on failure only: an empty read of an empty rest yields a pointer too.
+  // Null on failure only: reading 0 bytes yields a pointer even if nothing is left.
   const std::byte* Take(size_t size) {
     static constexpr std::byte kNothing{};
     if (failed_ || size > rest_.size()) {

@@ -1,6 +1,6 @@
-// What the server tells a client of its devices when a session begins (ServerWelcome::snapshot), so that device queries
-// need no round trip. The worker fills it in with the driver's own answers, unfiltered; the stub decides what a
-// forwarded program may see of them. Numbers of attributes and limits are those of cuda.h.
+// Describes the server's devices to a client when a session begins (ServerWelcome::snapshot), so that device queries need no
+// round trip. The worker fills it in with the driver's own answers, unfiltered. The stub decides which of them a forwarded
+// program may see. Numbers of attributes and limits are those of cuda.h. Plain values; one thread at a time.
 //
 //   worker: DeviceSnapshot snapshot; ...; Encoder out; snapshot.Encode(out); welcome.snapshot = out.bytes();
 //   stub:   Result<DeviceSnapshot> snapshot = DeviceSnapshot::Decode(welcome.snapshot);
@@ -18,7 +18,7 @@
 namespace tessera {
 
 struct DeviceSnapshot {
-  // Bounds that Decode() enforces.
+  // Decode() enforces these bounds.
   static constexpr size_t kDevicesMax = 64;
   static constexpr size_t kAnswersMax = 512;  // attributes per device; CUDA 13.0 has about 150
   static constexpr size_t kTextBytesMax = 256;
@@ -42,18 +42,18 @@ struct DeviceSnapshot {
     // cuCtxGetStreamPriorityRange of a context on the device.
     int32_t least_stream_priority = 0;
     int32_t greatest_stream_priority = 0;
-    // Element i: cuDeviceGetAttribute of attribute i; element 0 is unused. As many as the worker's cuda.h names.
+    // Element i: cuDeviceGetAttribute of attribute i; element 0 is unused. It has all attributes of the worker's cuda.h.
     std::vector<Answer> attributes;
 
     // The UUID as NVIDIA's tools write it: "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx".
     std::string UuidText() const;
-    // The NUMA node of the host that is nearest to it; -1: it has not said.
+    // The NUMA node of the host that is nearest to the device (CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID); -1: the driver did not say.
     int32_t HostNuma() const;
   };
 
   int32_t driver_version = 0;  // cuDriverGetVersion
-  // The list of devices that was applied: equal to ClientHello::devices, or the client refuses the session (it would
-  // otherwise use another device than the user said).
+  // The list of devices that the server applied. If it differs from ClientHello::devices, the client refuses the session: it
+  // would use another device than the user said.
   std::string selection;
   std::vector<Device> devices;  // in the order of their ordinals, which are the same on both sides
   // cuDeviceGetP2PAttribute for attributes 1..p2p_attributes: element ((from * devices) + to) * p2p_attributes + (a -
@@ -61,11 +61,11 @@ struct DeviceSnapshot {
   uint32_t p2p_attributes = 0;
   std::vector<Answer> p2p;
 
-  // With these devices alone, in this order. Numbers that there are not are left out.
+  // A copy with only the devices of these numbers, in this order. Ignores numbers of devices that do not exist.
   DeviceSnapshot Only(std::span<const uint32_t> numbers) const;
 
   void Encode(Encoder& out) const;
-  // kProtocolViolation for bytes that no correct server sends.
+  // kProtocolViolation: no correct server sends such bytes.
   static Result<DeviceSnapshot> Decode(std::span<const std::byte> bytes);
 };
 

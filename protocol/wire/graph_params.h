@@ -1,4 +1,4 @@
-// Parameters of graph nodes that hold handles or pointers, as they travel (fields `params` of protocol/spec/graph.toml).
+// The wire form of those parameters of graph nodes that hold handles or pointers (fields `params` of protocol/spec/graph.toml).
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 
 namespace tessera {
 
-// A kernel node; the packed parameters follow, as many bytes as the kernel's layout has.
+// A kernel node. The packed parameters follow; the kernel's layout tells their size in bytes.
 struct KernelNodeRecord {
-  HandleId function;  // kind function; null when `kernel` is set, except in answers, which have both
+  HandleId function;  // kind function; null if `kernel` is set, except in answers, which have both
   HandleId kernel;    // kind kernel
   HandleId context;   // null: the calling thread's
   uint32_t grid[3];
@@ -35,16 +35,16 @@ struct MemcpyNodeRecord {
 };
 static_assert(sizeof(MemcpyNodeRecord) == 176);
 
-// A memcpy node with an end (or both) in memory that only the client has. The worker builds it from a copy between the
-// other end and a shadow, which both sides share, and a host function that fills the shadow before or empties it after:
-// packed rows of `width_bytes` without gaps. Where both ends are the client's there is the host function alone.
+// A memcpy node with one end or both in memory that only the client has. The worker builds it from two nodes: a copy between the
+// other end and a shadow, which both sides share, and a host function that fills the shadow before the copy or empties it after.
+// The shadow has packed rows of `width_bytes`, without gaps. If both ends are the client's, there is only the host function.
 struct HostCopyNodeRecord {
-  MemcpyNodeRecord seen;  // as the application describes the node, with addresses that mean nothing to the worker
+  MemcpyNodeRecord seen;  // the node as the application describes it; its client addresses mean nothing to the worker
   uint64_t function;      // the client's number of the host function
-  uint64_t shadow;        // pinned memory; 0 when both ends are the client's
+  uint64_t shadow;        // address in pinned memory; 0: both ends are the client's
   uint32_t source_is_client_s;
   uint32_t destination_is_client_s;
-  uint32_t pageable;  // an end is ordinary memory and not registered
+  uint32_t pageable;  // an end is ordinary memory that is not registered
   uint32_t reserved;  // 0
 };
 static_assert(sizeof(HostCopyNodeRecord) == 208);
@@ -61,7 +61,7 @@ struct MemsetNodeRecord {
 };
 static_assert(sizeof(MemsetNodeRecord) == 48);
 
-// A host node: the client's number of the function.
+// A host node. `function` is the client's number of the host function.
 struct HostNodeRecord {
   uint64_t function;
 };
@@ -78,15 +78,15 @@ struct EventNodeRecord {
   HandleId event;
 };
 
-// A batch memory operation node; as many CUstreamBatchMemOpParams as `count` says follow.
+// A batch memory operation node. `count` CUstreamBatchMemOpParams follow.
 struct MemOpNodeRecord {
   HandleId context;  // null: none was named
   uint32_t count;
   uint32_t flags;
 };
 
-// A memory allocation node: CUDA_MEM_ALLOC_NODE_PARAMS with the fields of CUmemPoolProps that mean something; as many
-// CUmemAccessDesc as `access_count` says follow.
+// A memory allocation node: CUDA_MEM_ALLOC_NODE_PARAMS with the fields of CUmemPoolProps that have a meaning. `access_count`
+// CUmemAccessDesc follow.
 struct AllocNodeRecord {
   uint32_t allocation_type;  // CUmemAllocationType
   uint32_t handle_types;     // CUmemAllocationHandleType
@@ -97,7 +97,7 @@ struct AllocNodeRecord {
   uint32_t reserved;  // 0
   uint64_t bytes;
   uint64_t access_count;
-  uint64_t address;  // in answers
+  uint64_t address;  // set in answers only
 };
 static_assert(sizeof(AllocNodeRecord) == 56);
 
@@ -106,12 +106,12 @@ struct FreeNodeRecord {
   uint64_t address;
 };
 
-// A conditional node. The graphs of its bodies are part of the answer.
+// A conditional node. The answer has the graphs of its bodies.
 struct ConditionalNodeRecord {
-  uint64_t handle;  // CUgraphConditionalHandle, the driver's own: kernels see it
+  uint64_t handle;  // CUgraphConditionalHandle, the driver's own value, since kernels use it
   HandleId context;
   uint32_t type;  // CUgraphConditionalNodeType
-  uint32_t size;  // bodies
+  uint32_t size;  // number of bodies
 };
 
 }  // namespace tessera

@@ -68,7 +68,7 @@ bool HandleAllocator::Adopt(HandleId id) {
 bool HandleAllocator::Release(HandleId id) {
   MutexLock lock(mutex_);
   if (!IsLive(id)) return false;
-  // The generation stays, so that the next Mint() of this slot counts on from it.
+  // Keeps the generation: the next Mint() of this slot counts on from it.
   const_cast<std::atomic<uint32_t>*>(Find(id.slot()))->store(id.generation(), std::memory_order_release);
   if (id.server_minted() == (side_ == Side::kServer)) resting_.push_back(id.slot() & ~HandleId::kServerMinted);
   return true;

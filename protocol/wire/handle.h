@@ -1,14 +1,14 @@
-// The values that an application gets for objects that live on the server: streams, events, modules, ...
+// The values that an application holds for objects on the server: streams, events, modules, ...
 //
-// Minted by the client (so that creating an object needs no answer), or, with kServerMinted in the slot, by the server for
-// objects the driver made by itself. A value is a multiple of 8 below 2^47, so it looks like a pointer of user space and is
-// never 0, 1 or 2, which are special values of CUDA:
+// The client mints them, so that creating an object needs no answer. The server mints those of objects that the driver made by
+// itself; these have kServerMinted in the slot. A value is a multiple of 8 below 2^47. So it looks like a pointer of user space,
+// and is never 0, 1 or 2, which are special values of CUDA:
 //
 //   bit  46..44   43..39  38..25       24..3   2..0
 //        session  kind    generation   slot    0
 //
-// The session's index keeps objects of two servers in one process apart. The generation makes a handle to a destroyed
-// object recognisable after its slot was taken again.
+// The session's index tells apart the objects that one process has on two servers. The generation reveals a handle of a destroyed
+// object after a new one has taken its slot.
 #pragma once
 
 #include <atomic>
@@ -53,8 +53,8 @@ enum class HandleKind : uint8_t {
   kLogsCallback = 26,
 };
 
-// One handle value. Any 64-bit number can be held (an application may pass anything, and stream handles may be 0, 1 or 2);
-// IsWellFormed() says whether it has the layout above. A plain number to copy around; travels as 8 bytes.
+// One handle value. It can hold any 64-bit number, since an application may pass anything, and stream handles may be 0, 1 or 2.
+// IsWellFormed() tells whether it has the layout above. A plain value; travels as 8 bytes.
 class HandleId {
  public:
   static constexpr int kSlotBits = 22;
@@ -65,7 +65,7 @@ class HandleId {
 
   constexpr HandleId() = default;
   constexpr explicit HandleId(uint64_t value) : value_(value) {}
-  // From fields, each below its number of bits.
+  // Makes a handle from its fields. Each has to fit into its number of bits.
   static constexpr HandleId Of(uint32_t session, HandleKind kind, uint32_t generation, uint32_t slot) {
     return HandleId(uint64_t{session} << 44 | static_cast<uint64_t>(kind) << 39 | uint64_t{generation} << 25 |
                     uint64_t{slot} << 3);
@@ -79,7 +79,7 @@ class HandleId {
   constexpr uint32_t generation() const { return Field(25, kGenerationBits); }
   constexpr uint32_t slot() const { return Field(3, kSlotBits); }
   constexpr bool server_minted() const { return (slot() & kServerMinted) != 0; }
-  // Below 2^47, a multiple of 8, and of a kind: what a Mint() may have returned. Says nothing about being live.
+  // True if a Mint() may have returned it: below 2^47, a multiple of 8, and with a kind. It need not be live.
   constexpr bool IsWellFormed() const { return value_ >> 47 == 0 && (value_ & 7) == 0 && kind() != HandleKind::kNone; }
 
   friend constexpr auto operator<=>(const HandleId&, const HandleId&) = default;
@@ -93,19 +93,19 @@ class HandleId {
 };
 static_assert(sizeof(HandleId) == 8);
 
-// Mints the handles of one side of one session and knows which handles of both sides are live. Any thread; IsLive() takes
-// no lock. Memory grows with the largest number of handles that were live at once (4 bytes each) and is never given back.
+// Mints the handles of one side of one session, and knows which handles of both sides are live. Any thread; IsLive() takes no
+// lock. Its memory grows with the largest number of handles that were live at once (4 bytes each), and is never given back.
 class HandleAllocator {
  public:
   enum class Side { kClient, kServer };
 
-  // Slots of either side.
+  // Slots of each side.
   static constexpr uint32_t kSlots = HandleId::kServerMinted;
-  // A released slot is taken again only after this many others were released: with 2^14 generations a handle value comes
-  // back only after 2^24 handles were minted and released meanwhile.
+  // A released slot is used again only after this many others were released. With 2^14 generations a value returns only after
+  // 2^24 handles were minted and released meanwhile.
   static constexpr size_t kRestingSlots = 1024;
 
-  // `session_index` is below 2^HandleId::kSessionBits.
+  // `session_index` has to be below 2^HandleId::kSessionBits.
   HandleAllocator(Side side, uint32_t session_index);
   ~HandleAllocator();
   HandleAllocator(const HandleAllocator&) = delete;
@@ -113,15 +113,15 @@ class HandleAllocator {
 
   uint32_t session_index() const { return session_index_; }
 
-  // A new handle, live from now on. Null when all kSlots of this side are live or memory is used up.
+  // Returns a new handle, which is live from now on. Null: all kSlots of this side are live, or memory is used up.
   HandleId Mint(HandleKind kind) EXCLUDES(mutex_);
-  // The peer minted this handle: it becomes live here. False, and nothing changes, for a handle that the peer cannot have
-  // minted (malformed, of another session, of our own side) or that is live already with another generation or kind.
+  // Makes a handle live that the peer minted. False, with nothing changed: the peer cannot have minted it (malformed, of another
+  // session, of our own side), its slot is live with another generation or kind, or memory is used up.
   bool Adopt(HandleId id) EXCLUDES(mutex_);
-  // The handle is no longer live. False when it was not.
+  // Makes a handle no longer live. False: it was not live.
   bool Release(HandleId id) EXCLUDES(mutex_);
 
-  // Minted or adopted, and not released since. For any value, also one that no Mint() returned.
+  // True if it was minted or adopted, and not released since. `id` may be any value, also one that no Mint() returned.
   bool IsLive(HandleId id) const {
     if (!id.IsWellFormed() || id.session() != session_index_) return false;
     const std::atomic<uint32_t>* state = Find(id.slot());
@@ -149,8 +149,8 @@ class HandleAllocator {
   const uint32_t session_index_;
   Mutex mutex_;
   std::deque<uint32_t> resting_ GUARDED_BY(mutex_);  // released slots of our side, oldest first
-  uint32_t used_slots_ GUARDED_BY(mutex_) = 0;       // slots of our side that were ever minted
-  std::atomic<Chunk*> chunks_[kChunks] = {};         // made on first use, under the mutex, and kept
+  uint32_t used_slots_ GUARDED_BY(mutex_) = 0;       // slots of our side that were ever used
+  std::atomic<Chunk*> chunks_[kChunks] = {};         // made at their first use, under the mutex, and kept
 };
 
 }  // namespace tessera

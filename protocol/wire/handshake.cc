@@ -54,7 +54,7 @@ StatusCode GetCode(Decoder& in) {
   return in.ok() ? static_cast<StatusCode>(code) : StatusCode::kInternal;
 }
 
-// Sentences are for people: cut off rather than refused.
+// Sentences are for people, so a long one is cut off and not refused.
 std::string_view Short(const std::string& sentence) { return std::string_view(sentence).substr(0, kSentenceBytesMax); }
 
 std::string Hex(uint64_t value) {

@@ -1,4 +1,4 @@
-// What GPU memory that a vGPU's sessions hold was taken for. The numbers are part of the protocol and of the report page
+// The purposes for which a vGPU's sessions hold GPU memory. The numbers are part of the protocol and of the report page
 // (server/gate/report_page.h). Plain values; any thread.
 #pragma once
 
@@ -10,22 +10,22 @@
 namespace tessera {
 
 enum class MemoryKind : uint32_t {
-  kAllocations = 0,  // cuMemAlloc, with what is kept for reuse; cuMemCreate
-  kPools = 1,        // what memory pools have reserved
-  kGraphs = 2,       // what the driver has reserved for allocation nodes
-  kArrays = 3,       // with mipmapped ones
+  kAllocations = 0,  // cuMemAlloc, including memory kept for reuse; cuMemCreate
+  kPools = 1,        // reserved by memory pools
+  kGraphs = 2,       // reserved by the driver for allocation nodes
+  kArrays = 3,       // including mipmapped ones
   kVariables = 4,    // of modules and libraries
-  kKernels = 5,      // for running them: heap of malloc(), buffer of printf(), stacks and local memory
-  kImports = 6,      // memory of other processes that is open here
-  kContexts = 7,     // of all programs of a vGPU with a limit but the first. The broker counts them; of a session that began
-                     // without room for its own, its worker
+  kKernels = 5,      // to run kernels: heap of malloc(), buffer of printf(), stacks and local memory
+  kImports = 6,      // memory of other processes that is open in this one
+  kContexts = 7,     // contexts of all programs of a vGPU with a limit except the first. The broker counts them; if a session
+                     // began without room for its own, its worker counts that one
 };
 inline constexpr size_t kMemoryKinds = 8;
 
-// Bytes, by kind.
+// Bytes of each kind.
 using MemoryByKind = std::array<uint64_t, kMemoryKinds>;
 
-// As users read them: names in JSON, values of a label.
+// The names that users read, in JSON and as values of a label.
 inline constexpr std::array<std::string_view, kMemoryKinds> kMemoryKindNames = {"allocations", "pools",   "graphs",  "arrays",
                                                                                 "variables",   "kernels", "imports", "contexts"};
 

@@ -52,7 +52,7 @@ void GetUse(Decoder& in, ServerReport::Use* use) {
   in.Pod(&use->session);
 }
 
-// How many of them a report has room for, of which so many bytes are left.
+// The number of sessions that fit into a report with `room` bytes left.
 size_t SessionsThatFit(const std::vector<ServerReport::Session>& sessions, size_t room) {
   size_t texts = 0;
   for (size_t i = 0; i < sessions.size(); ++i) {
@@ -154,7 +154,7 @@ void ServerReport::Vgpu::Get(Decoder& in) {
   in.Pod(&memory_limit_bytes);
   in.Pod(&memory_held_bytes);
   for (uint64_t& bytes : memory_held_by_kind) in.Pod(&bytes);
-  // Numbers that people are shown.
+  // People are shown these numbers, so a bad one must not pass.
   for (const double share : {request, limit, got_1s, got_10s}) {
     if (!(share >= 0 && share <= kShareMax)) in.Fail();
   }
@@ -230,7 +230,7 @@ void ServerReport::Encode(Encoder& out) const {
     out.Pod(value.time_us);
     out.Pod(value.latency_us);
   }
-  // Uses and sessions have the room that everything else leaves.
+  // Uses and sessions get the room that everything else leaves.
   Encoder rest(kControlMessageBytesMax);
   PutRest(rest);
   const size_t taken = std::min(out.size() + rest.size() + 3 * sizeof(uint32_t), kControlMessageBytesMax);

@@ -1,11 +1,11 @@
-// A question to a server that begins no session: what it is, what it serves, how its devices are; or that a session ends. One
-// datagram each way over a connection of its own (protocol/channel/query_server.h asks, server/daemon answers).
+// A query asks a server what it is, what it serves and how its devices are, or asks it to end a session. It begins no session.
+// Each has a connection of its own, with one datagram each way (protocol/channel/query_server.h asks, server/daemon answers).
 //
 //   ServerQuery           ->
-//                         <-    ServerReport, or ServerRefusal (handshake.h), and the end
+//                         <-    ServerReport or ServerRefusal (handshake.h), then the end
 //
-// Magic, kind, wire version and spec hash have the same place in every version: a server answers a query of another
-// version, and the asker decides what that means. Plain structs, used by one thread.
+// Magic, kind, wire version and spec hash have the same place in every version. So a server answers a query of another version,
+// and the asker decides what that means. Plain structs; one thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -25,22 +25,22 @@ namespace tessera {
 struct ServerQuery {
   static constexpr size_t kFieldsMax = 64;
   static constexpr uint64_t kGraceMsMax = 24 * 3'600'000;
-  // How much about the devices: what the server has to do for it takes none to many milliseconds.
+  // What the asker wants to know of the devices. Some answers take the server no time, others many milliseconds.
   enum class Ask : uint8_t {
     kNothing = 0,      // what the server and its devices are
     kState = 1,        // of all devices: memory, load, power, clocks ..., and who uses them
-    kDetails = 2,      // of `device`: everything else that does not change every moment, and the load of those who use it
-    kTraffic = 3,      // of `device`: bytes over PCIe, which are counted for 20 ms each
+    kDetails = 2,      // of `device`: everything else that does not change all the time, and the load of its users
+    kTraffic = 3,      // of `device`: bytes over PCIe; each direction is counted for 20 ms
     kFields = 4,       // of `device`: the values of `fields`
     kLinks = 5,        // of `device`: its links, and how it is connected to the server's other devices
-    kLinkDetails = 6,  // of `device`: errors and firmware of its links: a hundred calls that nobody makes to use a link
-    // As kNothing, of one who is about to begin a session in `vgpus`: kFull where one of them is full, and the report says
-    // whether the server has a place (`no_place`). Where it has none the question waits for one, as a hello does.
+    kLinkDetails = 6,  // of `device`: errors and firmware of its links; a hundred calls that nobody needs to use a link
+    // As kNothing, from a program that is about to begin a session in `vgpus`. If the server has no place, the query waits for
+    // one, as a hello does; `no_place` of the report tells the outcome. kFull: one of the vGPUs is full.
     kBegin = 7,
-    // That `session` ends, of its holder or an administrator: answered as kNothing. kInvalidArgument: there is none for who asks.
+    // Ends `session`, for its holder or an administrator; answered as kNothing. kInvalidArgument: the asker has no such session.
     kEnd = 8,
   };
-  // A field of NVML (NVML_FI_*), and what it is asked of: a link, a scope of power; 0 as a rule.
+  // A field of NVML (NVML_FI_*), and its scope: a link, or a scope of power; usually 0.
   struct Field {
     uint32_t field = 0;
     uint32_t scope = 0;
@@ -52,41 +52,42 @@ struct ServerQuery {
   Ask ask = Ask::kNothing;
   uint32_t device = 0;              // its number in the report's snapshot
   std::vector<Field> fields;        // at most kFieldsMax
-  std::string vgpus;                // as ClientHello: the report names their GPUs alone, or it is a refusal
+  std::string vgpus;                // as ClientHello: the report shows only their GPUs, or the answer is a refusal
                                     // (kResourceExhausted)
-  std::vector<std::byte> ticket{};  // as ClientHello: instead of `vgpus`
-  std::string holder;               // as ClientHello: whose sessions the report shows
-  uint64_t session = 0;             // to be ended, as Session::session
-  uint64_t grace_ms = 0;            // from now on, at most kGraceMsMax
-  uint32_t wait_ms = 0;             // of kBegin, as ClientHello
+  std::vector<std::byte> ticket{};  // as ClientHello: replaces `vgpus`
+  std::string holder;               // as ClientHello: the report shows this holder's sessions
+  uint64_t session = 0;             // the session to end (Session::session)
+  uint64_t grace_ms = 0;            // how long it may still go on, at most kGraceMsMax
+  uint32_t wait_ms = 0;             // for kBegin, as ClientHello
 
   void Encode(Encoder& out) const;
-  // kProtocolViolation for what is no query. Of a query of another wire version no more than the hash is filled in.
+  // kProtocolViolation: it is no query. For a query of another wire version it fills in only the version and the hash.
   static Result<ServerQuery> Decode(std::span<const std::byte> message);
 };
 
-// What can be read from a device while it works. The numbers are part of the protocol; a server leaves out what it
-// cannot read. Units are those of NVML's functions (NVML API Reference), which tell the server most of it:
+// A value that a server can read from a device while it works. The numbers are part of the protocol. A server leaves out what it
+// cannot read. Units are those of NVML's functions (NVML API Reference). Most readings come from one such function each: see
 // device_readings.def. The others are here.
 enum class Reading : uint32_t {
   kMemoryTotalBytes = 1,
-  kMemoryUsedBytes = 2,  // by everybody, reserved memory not included
+  kMemoryUsedBytes = 2,  // by all processes, without reserved memory
   kMemoryReservedBytes = 3,
   kGpuPercent = 10,  // share of the last sample period in which a kernel ran
   kMemoryPercent = 11,
-  kPciDeviceId = 310,  // vendor in the low half
+  kPciDeviceId = 310,  // the vendor is in the low half
   kPciSubsystemId = 311,
   kPciBaseClass = 312,
   kPciSubClass = 313,
   kGspFirmwareVersion = 410,  // a text
-  // Lists: the number of elements, then so many; a list of graphics clocks for each memory clock, kClocksPlaces apart.
+  // Lists: the first place has the number of elements, which follow. Each memory clock has a list of graphics clocks; these lists
+  // begin kClocksPlaces apart.
   kMemoryClocksMhz = 500,
   kGraphicsClocksMhz = 1000,
-  // Of the device and another one of the server, which has that place: its number there.
+  // About this device and another one of the server. The other's number there is added to the reading's number.
   kCommonAncestor = 3100,    // nvmlDeviceGetTopologyCommonAncestor
   kPeerStatusNvLink = 3200,  // nvmlDeviceGetP2PStatus of NVML_P2P_CAPS_INDEX_NVLINK
   kPeerStatusPci = 3300,     // and of NVML_P2P_CAPS_INDEX_PCI
-  // nvmlDeviceGetTopologyNearestGpus, six of them: of level 0, 10, 20 ...; a bit for each device of the server.
+  // nvmlDeviceGetTopologyNearestGpus: six readings, for level 0, 10, 20 ... Each has a bit for each device of the server.
   kNearestDevices = 3400,
 #define READING_NUMBER(ask, number, name, function) name = number,
 #define READING_LARGE(ask, number, name, function) name = number,
@@ -112,21 +113,22 @@ enum class Reading : uint32_t {
 inline constexpr uint32_t kMemoryClocksMax = 8;
 inline constexpr uint32_t kGraphicsClocksMax = 255;
 inline constexpr uint32_t kClocksPlaces = kGraphicsClocksMax + 1;
-inline constexpr uint32_t kLinksMax = 18;           // of a device; NVML_NVLINK_MAX_LINKS
+inline constexpr uint32_t kLinksMax = 18;           // of one device; NVML_NVLINK_MAX_LINKS
 inline constexpr uint32_t kLinkStateField = 165;    // NVML_FI_DEV_NVLINK_GET_STATE; its scope is the link
 inline constexpr uint32_t kTopologyLevelStep = 10;  // between two values of nvmlGpuTopologyLevel_t
 inline constexpr uint32_t kTopologyLevels = 6;
 
-// The reading that many places behind another of the same line of device_readings.def.
+// The reading `places` after `first`, in the same line of device_readings.def.
 constexpr Reading operator+(Reading first, uint32_t places) {
   return static_cast<Reading>(static_cast<uint32_t>(first) + places);
 }
 
+// The answer to a ServerQuery.
 struct ServerReport {
-  // Bounds that Decode() enforces; Encode() leaves out uses beyond theirs.
-  static constexpr size_t kReadingsMax = 4096;  // of one device; most of them clocks that it could run at
+  // Decode() enforces these bounds. Encode() leaves out uses beyond kUsesMax.
+  static constexpr size_t kReadingsMax = 4096;  // of one device; most are clocks that it supports
   static constexpr size_t kTextsMax = 32;
-  static constexpr size_t kUsesMax = 512;  // or as many as there is room for
+  static constexpr size_t kUsesMax = 512;  // or fewer, if the message has no room
 
   struct Value {
     Reading reading{};
@@ -138,7 +140,8 @@ struct ServerReport {
     std::string text;
     friend bool operator==(const Text&, const Text&) = default;
   };
-  // The answer to a ServerQuery::Field; `result` is NVML's, the rest counts when that is 0. Units as nvmlFieldValue_t.
+  // The answer to a ServerQuery::Field. `result` is an nvmlReturn_t; the other values count only if it is 0. Units as in
+  // nvmlFieldValue_t.
   struct FieldValue {
     ServerQuery::Field field;
     uint32_t result = 0;
@@ -148,9 +151,9 @@ struct ServerReport {
     int64_t latency_us = 0;
     friend bool operator==(const FieldValue&, const FieldValue&) = default;
   };
-  // The share of time in which a process used parts of a device, at its last sample.
+  // The shares of time in which a process used the engines of a device, in the last sample.
   struct Load {
-    uint64_t time_us = 0;  // of CLOCK_REALTIME at the server; 0: not known
+    uint64_t time_us = 0;  // CLOCK_REALTIME of the server; 0: not known
     uint32_t sm_percent = 0;
     uint32_t memory_percent = 0;
     uint32_t encoder_percent = 0;
@@ -160,45 +163,45 @@ struct ServerReport {
   // One session's use of one device.
   struct Use {
     static constexpr uint64_t kUnknown = UINT64_MAX;
-    uint32_t pid = 0;  // as that of its Session
+    uint32_t pid = 0;  // as in its Session
     uint32_t device = 0;
     uint64_t used_bytes = kUnknown;
-    Load load;             // with details alone
-    uint64_t session = 0;  // whose it is
+    Load load;             // for kDetails only
+    uint64_t session = 0;  // the session's number
     friend bool operator==(const Use&, const Use&) = default;
   };
-  // What sessions that are not shown use of one device, all together.
+  // What the sessions that are not shown use of one device, as a sum.
   struct Others {
     uint32_t device = 0;
-    uint32_t sessions = 0;    // that have a context there
-    uint64_t used_bytes = 0;  // of those of whom it is known
+    uint32_t sessions = 0;    // those that have a context there
+    uint64_t used_bytes = 0;  // of those sessions for which it is known
     friend bool operator==(const Others&, const Others&) = default;
   };
 
-  // One session, whether or not it uses a device yet. A report shows those of the holder who asks; an administrator's shows all.
+  // One session, whether or not it uses a device yet. A report shows the asking holder's sessions, or all to an administrator.
   struct Session {
-    uint64_t session = 0;  // as logs call it
-    uint32_t pid = 0;      // of the client process, in the server's pid namespace; of another host's, as it calls itself there
+    uint64_t session = 0;  // its number, as in logs
+    uint32_t pid = 0;      // of the client, in the server's pid namespace; on another host, in the client's own
     uint64_t age_ms = 0;
-    std::string program;  // what the client says that it is
+    std::string program;  // as the client calls it
     std::string vgpus;    // as ClientHello
-    std::string user;     // a user's name on `host`: of the server's own host as that has it, else as the client's says
-    std::string host;     // the server's, or the address that the connection comes from
-    std::string name;     // its holder
+    std::string user;     // its user's name: as the server's host knows it, or as another host claims
+    std::string host;     // the server's host, or the address from which the connection comes
+    std::string name;     // its holder (holder.h)
     friend bool operator==(const Session&, const Session&) = default;
   };
-  // Encode() leaves out those beyond, those whose texts pass the next bound, and those that do not fit into one message beside
-  // the rest of the report. They count among `other_sessions`.
+  // Encode() leaves out sessions beyond these two bounds, and those that do not fit into the message with the rest of the report.
+  // It counts them among `other_sessions`.
   static constexpr size_t kSessionsMax = 512;
   static constexpr size_t kSessionTextsMax = 64 * 1024;
 
-  // What all sessions of one holder take of the server. A report shows the holder who asks; an administrator's shows all.
+  // What all sessions of one holder take of the server. A report shows the asking holder, or all holders to an administrator.
   struct Holder {
     std::string name;
     uint32_t sessions = 0;
     uint32_t starts_waiting = 0;
     uint32_t shared_objects = 0;
-    uint32_t descriptors = 0;  // of these objects
+    uint32_t descriptors = 0;  // those of the shared objects
     uint64_t host_memory_bytes = 0;
 
     static constexpr size_t kBytesMin = 4 + 4 * 4 + 8;
@@ -206,15 +209,15 @@ struct ServerReport {
     void Get(Decoder& in);
     friend bool operator==(const Holder&, const Holder&) = default;
   };
-  static constexpr size_t kHoldersMax = 64;  // Encode() leaves out those beyond
+  static constexpr size_t kHoldersMax = 64;  // Encode() leaves out the rest
 
   // How the time of one device is divided.
   struct Sharing {
     uint32_t device = 0;
     std::string policy;
-    std::string mode;                // "free": nobody shares it; "armed": others rest; "metered": by tokens
-    uint32_t unreported = 0;         // sessions that the audit found to use it without reporting it, in all
-    uint32_t unreported_memory = 0;  // and those that were found to use more of its memory than they report
+    std::string mode;                // "free": nobody shares it; "armed": the others rest; "metered": tokens divide it
+    uint32_t unreported = 0;         // how many sessions the audit has found to use it without reporting that
+    uint32_t unreported_memory = 0;  // how many it has found to use more of its memory than they report
 
     static constexpr size_t kBytesMin = 5 * 4;
     void Put(Encoder& out) const;
@@ -222,7 +225,7 @@ struct ServerReport {
     friend bool operator==(const Sharing&, const Sharing&) = default;
   };
   static constexpr size_t kSharingsMax = 64;
-  // One vGPU. Shares are parts of the device's time, 0 to 1.
+  // One vGPU on one device. Shares are parts of the device's time, 0 to 1.
   struct Vgpu {
     std::string name;
     uint32_t device = 0;
@@ -230,62 +233,61 @@ struct ServerReport {
     double limit = 1;
     std::string priority;
     uint32_t sessions = 0;
-    bool waits = false;      // for a token
-    double got_1s = 0;       // in the last second; 0 while the device is not metered, which counts nothing
-    double got_10s = 0;      // in the last ten
-    uint64_t waited_ms = 0;  // for tokens, in all
-    // From when the device came to be shared until what its sessions had queued there before was done, as far as is known: until
-    // their drivers were first seen to have nothing to do. 0 while it is free, or when nothing was queued. Until it is over, how
-    // long it has been so.
+    bool waits = false;      // it waits for a token
+    double got_1s = 0;       // its share of the last second; 0 while the device is not metered, since nothing is counted then
+    double got_10s = 0;      // its share of the last ten seconds
+    uint64_t waited_ms = 0;  // time spent waiting for tokens, in all
+    // How long work ran that the vGPU's sessions had queued before the device became shared. It counts from then until their
+    // drivers were first seen idle; while the work still runs, until now. 0: the device is free, or nothing was queued.
     uint64_t queued_before_ms = 0;
-    bool queued_before_runs = false;  // it is not over
-    uint64_t memory_limit_bytes = 0;  // of the device, of all its sessions; 0: none
+    bool queued_before_runs = false;  // that work still runs
+    uint64_t memory_limit_bytes = 0;  // for all its sessions together; 0: no limit
     uint64_t memory_held_bytes = 0;
-    MemoryByKind memory_held_by_kind{};  // together it, or less while programs take and give
+    MemoryByKind memory_held_by_kind{};  // adds up to memory_held_bytes, or to less while programs allocate and free
 
     static constexpr size_t kBytesMin = 4 + 4 + 2 * 8 + 4 + 4 + 1 + 3 * 8 + 8 + 1 + 2 * 8 + 8 * kMemoryKinds;
     static constexpr double kShareMax = 1'000;
     void Put(Encoder& out) const;
-    // Fails for shares that are no numbers, or beyond kShareMax.
+    // `in` fails for a share that is NaN, negative or beyond kShareMax.
     void Get(Decoder& in);
     friend bool operator==(const Vgpu&, const Vgpu&) = default;
   };
-  static constexpr size_t kVgpusMax = 512;  // likewise
+  static constexpr size_t kVgpusMax = 512;  // Encode() leaves out the rest
 
   uint32_t wire_version = kWireVersion;
   uint64_t spec_hash = 0;
   std::string server;          // name and version of the server program: "tesserad 0.1.0"
-  std::string driver;          // what it serves: "cuda", "emulator", or the path of a library
-  std::string driver_release;  // of the GPU's kernel driver, "580.159.04"; empty: not known, or not asked for
+  std::string driver;          // what it uses: "cuda", "emulator", or the path of a library
+  std::string driver_release;  // release of the GPU's kernel driver, "580.159.04"; empty: not known, or not asked for
   uint32_t sessions = 0;
   uint32_t sessions_max = 0;
-  bool needs_vgpu = false;                   // a session that names no vGPU is refused
-  std::vector<std::byte> snapshot;           // DeviceSnapshot of all devices the server has
-  std::vector<std::vector<Value>> readings;  // one list per device of the snapshot; empty for devices not asked for
-  std::vector<Text> texts;                   // of the device that was asked for details of
-  std::vector<FieldValue> fields;            // as asked for, or each link's state (kLinks); none from a server without NVML
-  std::vector<Use> uses;                     // of the sessions that have a context; empty when not asked for
-  std::vector<Session> session_list;         // empty when nothing was asked for
-  uint32_t other_sessions = 0;               // that are not shown; 0 when nothing was asked for
-  std::vector<Others> others;                // of these; one for each device that they use
-  std::vector<Holder> holders;               // empty when nothing was asked for
+  bool needs_vgpu = false;                   // it refuses sessions that name no vGPU
+  std::vector<std::byte> snapshot;           // DeviceSnapshot of all devices of the server
+  std::vector<std::vector<Value>> readings;  // a list for each device of the snapshot; empty: it was not asked for
+  std::vector<Text> texts;                   // of the device that kDetails asked for
+  std::vector<FieldValue> fields;            // as asked for; for kLinks the state of each link; empty from a server without NVML
+  std::vector<Use> uses;                     // of the sessions that have a context; empty: not asked for
+  std::vector<Session> session_list;         // empty for kNothing
+  uint32_t other_sessions = 0;               // how many sessions are not shown; 0 for kNothing
+  std::vector<Others> others;                // what those sessions use; one element for each device
+  std::vector<Holder> holders;               // empty for kNothing
   std::vector<Sharing> sharings;             // empty from a server without vGPUs
-  std::vector<Vgpu> vgpus;                   // these two only where nothing or the state was asked for
-  // What one more session's context takes of each device's memory, by device of the snapshot; 0: not known. Empty: not measured.
+  std::vector<Vgpu> vgpus;                   // `sharings` and `vgpus` are for kNothing and kState only
+  // Bytes that the context of one more session takes of each device of the snapshot; 0: not known. Empty: not measured.
   std::vector<uint64_t> context_bytes;
-  // What is done about sessions that use a device without reporting it: "off", "log", "end", or "blind" where nobody can tell.
+  // What the server does about sessions that use a device without reporting it: "off", "log" or "end". "blind": it cannot tell.
   std::string audit;
-  std::string vgpu_problem;  // why the file of vGPUs is not in force as it stands; empty: it is
-  // To kBegin alone: why no session of the asker can begin now, a sentence for people; empty: it can.
+  std::string vgpu_problem;  // why the present file of vGPUs is not in force; empty: it is
+  // For kBegin only: why no session of the asker can begin now, as a sentence for people. Empty: one can.
   std::string no_place;
-  bool ending = false;  // it takes no more sessions, and ends with the last one
+  bool ending = false;  // the server takes no more sessions, and ends with the last one
 
   void Encode(Encoder& out) const;
-  // kProtocolViolation for what is no report. Of a report of another wire version only version and hash are filled in.
+  // kProtocolViolation: it is no report. For a report of another wire version it fills in only the version and the hash.
   static Result<ServerReport> Decode(std::span<const std::byte> message);
 
  private:
-  void PutRest(Encoder& out) const;  // what follows `other_sessions`
+  void PutRest(Encoder& out) const;  // writes all that follows `other_sessions`
 };
 
 }  // namespace tessera
