@@ -39,9 +39,8 @@ enum class ReplyKind : uint32_t {
   kDeviceErrors = 6,          // text that the driver wrote to stderr (failed assertions of kernels); extra: as kDeviceOutput
   kHostFunctionReleased = 7,  // no request for a host function will follow; extra: the client's number of the function
   kHostChanges = 8,           // what GPU work wrote to mirrors of host memory; mirrored channels only (memory/change_tracker.h)
-  kMirrorsIdle =
-      9,           // all work that used mirrors is done, and its changes were sent; extra: how many tesseraMirrorsUsed it covers
-  kDelivery = 10,  // a copy to the client's memory (tesseraDeliver) is done; its bytes follow, if it succeeded; extra: its number
+  kMirrorsIdle = 9,  // all work with mirrors is done, its changes were sent; extra: how many tesseraMirrorsUsed it covers
+  kDelivery = 10,    // a copy to the client's memory (tesseraDeliver) ended; its bytes follow if it worked; extra: its number
   kPad = kPadRecord,
 };
 // The same numbers, used for notices only: all kinds except kReply and kPad. A notice answers no record.

@@ -1,5 +1,5 @@
-// tessera-gateway: takes each link that arrives to the socket of a tesserad. How it ends stands in README.md. It is two
-// processes: the one that was started keeps what its child, which does the work, could not get again (protocol/keeper/keeper.h).
+// tessera-gateway: connects each link that arrives to the socket of a tesserad. README.md lists its exit codes. It is two
+// processes. The one that was started keeps what its child, which does the work, could not get again (protocol/keeper/keeper.h).
 #include <errno.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -30,7 +30,7 @@ namespace {
 
 constexpr const char* kName = "tessera-gateway";
 
-// What the process that carries sessions has, for the threads of all of them.
+// What the threads of all sessions share, in the process that carries sessions.
 struct Carrier {
   const GatewayOptions& options;
   KeeperLine& keeper;
@@ -38,23 +38,24 @@ struct Carrier {
   ReturningLinks returning;
 };
 
-// Connections that it takes to the server at once. Where that counts sessions, which may become more, those that wait for their
-// turn are beside them, as many as there are descriptors for.
+// The most connections to the server at the same time. If the server counts the sessions, its limit may rise, and further
+// connections wait there for their turn: so then there may be as many as descriptors allow.
 size_t ConnectionsMax(const GatewayOptions& options) {
-  constexpr rlim_t kDescriptors = 16;  // of one; a few more than are
-  constexpr rlim_t kMost = 8192;       // more than a server has sessions and lets wait
+  constexpr rlim_t kDescriptors = 16;  // of one connection; a few more than it has
+  constexpr rlim_t kMost = 8192;       // more than the sessions of a server and those that wait there
   rlimit limit{};
   if (!options.server_counts || getrlimit(RLIMIT_NOFILE, &limit) != 0) return options.sessions_max;
   return std::max<size_t>(options.sessions_max, std::min(limit.rlim_cur / kDescriptors, kMost));
 }
 
-// Of one session: no more than there is memory here, and so that all sessions together find addresses (64 of the 128 TiB).
+// The most segment bytes of one session: at most this machine's memory, and few enough that all sessions together find addresses
+// (64 of the 128 TiB).
 uint64_t SegmentBytesMax(uint32_t sessions_max) {
   const uint64_t memory = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   return std::min(memory, (uint64_t{64} << 40) / std::max(sessions_max, 1U));
 }
 
-// What a client asks for, of which the server's process must not hear before there is something to hear.
+// Connects to the server, for a client that has sent its request. The server must not hear of a client before that.
 Result<UniqueFd> Dial(RelaySession& session, Carrier& carrier) {
   if (!session.Establish()) {
     const std::string most = "the gateway has " + std::to_string(ConnectionsMax(carrier.options));
@@ -67,7 +68,7 @@ Result<UniqueFd> Dial(RelaySession& session, Carrier& carrier) {
   Result<UniqueFd> server = carrier.keeper.Dial();
   if (!server.ok()) {
     LogWarning("the server cannot be reached: {}", server.status().message());
-    // kNotFound: to the client this is the same as no gateway at all.
+    // kNotFound: for the client this is the same as no gateway at all.
     return Status(StatusCode::kNotFound, "the gateway has no server behind it (" + server.status().message() + ")");
   }
   session.Uses(server->get());
@@ -93,7 +94,7 @@ void Carry(UniqueFd connection, RelaySession& session, Carrier& carrier) {
   Result<AcceptedLink> accepted =
       carrier.listener.Finish(std::move(connection), MonotonicNs() + hello_timeout_ns, [&] { session.Prove(); });
   if (!accepted.ok()) return turn_away(accepted.status());
-  if (accepted->link == nullptr) return;  // another connection's link has it
+  if (accepted->link == nullptr) return;  // it belongs to the link of another connection
   peer = accepted->peer;
   std::shared_ptr<Link> link = std::move(accepted->link);
   session.Uses(link);
@@ -101,7 +102,7 @@ void Carry(UniqueFd connection, RelaySession& session, Carrier& carrier) {
       Relay::AtServer([&] { return Dial(session, carrier); }, std::exchange(link, nullptr), &carrier.returning, accepted->name,
                       MonotonicNs() + hello_timeout_ns + RelayService::kWelcomeTimeoutNs, &carrier.keeper, host);
   if (!relay.ok()) {
-    // A question that was answered, or a peer that left, is no event.
+    // An answered question, or a peer that left, is not worth more than a debug line.
     if (relay.status().code() == StatusCode::kUnavailable && !session.timed_out()) {
       LogDebug("no session for {}: {}", peer, relay.status().message());
     } else {
@@ -114,7 +115,8 @@ void Carry(UniqueFd connection, RelaySession& session, Carrier& carrier) {
   session.Uses(nullptr);
 }
 
-// With UCX a process has threads from its first listener on, opens devices and makes connections as it goes.
+// UCX starts threads with the first listener, and opens devices and makes connections later. So the process needs another
+// sandbox, and enters it before it listens.
 bool UsesUcx(const GatewayOptions& options) { return options.listen.scheme == LinkScheme::kUcx; }
 
 Status EnterGatewaySandbox(const GatewayOptions& options) {
@@ -124,15 +126,15 @@ Status EnterGatewaySandbox(const GatewayOptions& options) {
   } else {
     RETURN_IF_ERROR(EnterSandbox(ServiceSandbox(Service::kGateway, options.sandbox, options.private_root)));
   }
-  // A change of the user made the kernel forget that this process ends with the keeper.
+  // A change of the user clears the parent-death signal (prctl(2)), so this process could outlive its keeper.
   return getppid() == keeper ? Status::Ok() : Status(StatusCode::kUnavailable, "the process that keeps sessions has ended");
 }
 
-// The process that carries sessions.
+// Runs the process that carries sessions. Returns an exit code.
 int CarrySessions(GatewayOptions options) {
   Result<std::unique_ptr<KeeperLine>> keeper = KeeperLine::Open(UniqueFd(options.carry_fd));
   if (!keeper.ok()) return Fail(kName, keeper.status(), kServiceInternal);
-  // Those of keys: in its sandbox it could not read them again.
+  // For the key files, which this process could not read again in its sandbox.
   options.link.open_file = [&line = **keeper](const std::string& path) { return line.OpenFile(path); };
   const LinkListener* described = nullptr;
   RelayService service({.sessions_max = ConnectionsMax(options),
@@ -142,7 +144,7 @@ int CarrySessions(GatewayOptions options) {
                         .describe = [&](int connection) { return described->DescribePeer(connection); }});
   if (const Status status = service.Prepare(); !status.ok()) return Fail(kName, status, kServiceInternal);
   if (const Status status = PrepareLinks(options.listen); !status.ok()) return Fail(kName, status, kServiceCannotListen);
-  // The port that the process before this one was given, where it made its socket itself.
+  // The address of the previous process, if that made its socket itself: its port has to stay the same.
   const Result<LinkAddress> before = LinkAddress::Parse((*keeper)->listened());
   const LinkAddress& address = before.ok() ? before.value() : options.listen;
   if (UsesUcx(options)) {
@@ -155,7 +157,7 @@ int CarrySessions(GatewayOptions options) {
     if (const Status status = EnterGatewaySandbox(options); !status.ok()) return Fail(kName, status, kServiceInternal);
   }
   Carrier carrier{options, **keeper, **listener, ReturningLinks(options.resume_grace_s * uint64_t{1'000'000'000})};
-  // All of them, before the first link can come back.
+  // Takes over all kept sessions before the first link can come back.
   service.Adopt(
       **keeper, [&](const ResumeToken& token, const std::string& peer) { return carrier.returning.Readmit(token, peer); },
       [](Relay& relay, RelaySession& session) { CarryOn(relay, session, "the process before this one"); });
@@ -177,7 +179,7 @@ void SayReady(const GatewayOptions& options, const std::string& url) {
   close(options.ready_fd);
 }
 
-// The process that was started: keeps what the other one carries.
+// Runs the process that was started, which keeps what the other one carries. Returns an exit code.
 int KeepSessions(const GatewayOptions& options, std::vector<std::string> arguments) {
   Result<UniqueFd> listener = BindForLinks(options.listen, options.link);
   if (!listener.ok()) return Fail(kName, listener.status(), kServiceCannotListen);
@@ -189,7 +191,7 @@ int KeepSessions(const GatewayOptions& options, std::vector<std::string> argumen
                  .ready = [&](const std::string& where) { SayReady(options, where); }});
   if (const Status status = keeper.Prepare(); !status.ok()) return Fail(kName, status, kServiceInternal);
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-  RaiseDescriptorLimit();  // a session takes some ten, and every large pinned allocation of its client one
+  RaiseDescriptorLimit();  // a session takes some ten descriptors, and one for each large pinned allocation of its client
   return keeper.Run();
 }
 
@@ -202,9 +204,9 @@ int main(int argc, char** argv) {
   if (const int code = ParseGatewayOptions(argc, argv, &options); code >= 0) return code;
   if (options.parent_pid != 0 && options.carry_fd < 0) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != options.parent_pid) return kServiceOk;  // it ended before the line above
+    if (getppid() != options.parent_pid) return kServiceOk;  // the parent ended before the line above
   }
-  // Who has started it adds the time.
+  // The process that started this one adds the time to its lines.
   SetLogName(kName, options.parent_pid != 0 || options.carry_fd >= 0 ? LogTimes::kNever : LogTimes::kUnlessTerminal);
   SetLogLevel(options.log_level);
   if (options.carry_fd >= 0) EndService(CarrySessions(options));
