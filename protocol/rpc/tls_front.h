@@ -1,6 +1,6 @@
 // Serves gRPC at tls://. Does the TLS handshake with each client, then carries the bytes of those that proved a name between the
-// network and a socket pair. gRPC gets the other end of the pair: it cannot put TLS on a descriptor, and the
-// sandbox lets it make no sockets.
+// network and a socket pair. gRPC gets the other end of the pair: it cannot put TLS on a descriptor, and the sandbox lets it make
+// no sockets.
 //
 //   Result<std::unique_ptr<TlsFront>> front = TlsFront::Make(std::move(listener), "the control API", proved);
 //   (*front)->Use(identity);   // any thread, any number of times; no connection is accepted before the first
