@@ -62,9 +62,6 @@ bool ClustersDivideGrid(std::span<const CUlaunchAttribute> attributes, const uns
   return true;
 }
 
-uint64_t HashOf(std::span<const std::byte> bytes, uint64_t hash) {
-  for (std::byte b : bytes) hash = (hash ^ static_cast<uint64_t>(b)) * 0x100000001b3u;
-  return hash | 1;
-}
+uint64_t HashOf(std::span<const std::byte> bytes, uint64_t hash) { return ChecksumOf(bytes, hash) | 1; }
 
 }  // namespace tessera

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <span>
 
+#include "protocol/base/checksum.h"
+
 namespace tessera {
 
 // A copy in which all bytes that the attribute does not use are zero: applications leave them undefined. An attribute that
@@ -25,8 +27,7 @@ inline bool AskForDeviceNode(std::span<const CUlaunchAttribute> attributes) {
   return std::any_of(attributes.begin(), attributes.end(), AsksForDeviceNode);
 }
 
-// A hash that tells sequences of bytes apart (FNV-1a, 64 bits), going on from `hash`; never 0.
-constexpr uint64_t kHashStart = 0xcbf29ce484222325u;
-uint64_t HashOf(std::span<const std::byte> bytes, uint64_t hash = kHashStart);
+// ChecksumOf(), but never 0.
+uint64_t HashOf(std::span<const std::byte> bytes, uint64_t hash = kNoBytesChecksum);
 
 }  // namespace tessera

@@ -19,8 +19,10 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <span>
 #include <vector>
 
+#include "protocol/base/checksum.h"
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 #include "protocol/base/unique_fd.h"
@@ -66,10 +68,8 @@ std::string StatField(pid_t pid, int field) {
 
 pid_t ParentOf(pid_t pid) { return static_cast<pid_t>(std::strtol(StatField(pid, 4).c_str(), nullptr, 10)); }
 
-// FNV-1a.
 std::string HashOf(std::string_view text) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const char letter : text) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3;
+  const uint64_t hash = ChecksumOf(std::as_bytes(std::span(text)));
   std::array<char, 17> words{};
   snprintf(words.data(), words.size(), "%016llx", static_cast<unsigned long long>(hash));
   return words.data();
