@@ -4,7 +4,7 @@
 namespace tessera {
 namespace {
 
-// After all exit handlers, those of a statically linked cudart included.
+// Runs after all exit handlers, also after those of a statically linked cudart.
 __attribute__((destructor)) void AtExit() {
   Client* client = Client::IfMade();
   if (client == nullptr || client->forked()) return;

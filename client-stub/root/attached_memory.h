@@ -1,5 +1,5 @@
-// What sessions know of memory (AttachSession). Sessions are never destroyed, so neither is this. Those of tests are, and leave
-// theirs here: its threads may still be running.
+// Keeps the memory objects of all sessions (AttachSession) as long as the process lives. Sessions are never destroyed, so neither
+// are these. Tests do destroy sessions, and leave their objects here: threads of those may still be running.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ class AttachedMemory {
  public:
   static AttachedMemory& Process() { return PartOfProcess<AttachedMemory>::Get(); }
 
-  // Of one session. Any thread.
+  // Keeps the two objects of one session. Any thread.
   void Keep(std::unique_ptr<ClientMemory> memory, std::unique_ptr<ManagedMemory> managed) EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     kept_.emplace_back(std::move(memory), std::move(managed));

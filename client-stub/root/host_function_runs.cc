@@ -53,11 +53,11 @@ void RunHostFunctionsOf(Session& session) {
           function.function(function.user_data);
         }
       }
-      if (request == 0) return mirrors.ReconcileAll();  // no stream waits for it
+      if (request == 0) return mirrors.ReconcileAll();  // a destructor: no stream waits for it
       mirrors.ReconcileForStream();
       ManagedMemory& managed = ManagedMemory::Of(session);
       const CUresult pushed = managed.AfterHostFunction();
-      // A broken context does not go on. Any other stream would, with bytes that are not those which the function wrote.
+      // A stream of a broken context does not go on. Any other would, with other bytes than the function wrote.
       if (pushed != CUDA_SUCCESS && !IsStickyError(pushed)) {
         session.Abandon(Status(StatusCode::kInternal,
                                "what a host function wrote to managed memory cannot be brought to the "

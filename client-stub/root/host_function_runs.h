@@ -1,12 +1,12 @@
-// Runs host functions (streams/host_functions.h) when their streams have reached them.
+// Runs a host function (streams/host_functions.h) once its stream has reached it.
 #pragma once
 
 namespace tessera {
 
 class Session;
 
-// Takes over the session's kHostFunction and kHostFunctionReleased notices. A request with number 0 is not answered: nothing
-// waits for a destructor.
+// Handles the session's kHostFunction and kHostFunctionReleased notices from now on. A request with number 0 gets no answer: it
+// is for a destructor, and no stream waits for that.
 void RunHostFunctionsOf(Session& session);
 
 }  // namespace tessera

@@ -1,8 +1,8 @@
-// Whatever the library keeps for the whole process: one object, made by the first call and never destroyed, since exit handlers
-// and destructors of other libraries call in after main. Its members are in the order of the rooms; each is found by its type
-// (process/process_part.h), and may use those before it.
+// All that the library keeps for the whole process is in one object. The first call makes it. It is never destroyed, since exit
+// handlers and destructors of other libraries call in after main. Its members stand in the order of the rooms. Each is found by
+// its type (process/process_part.h), and may use those before it.
 //
-// What is not here, and why: tests/tidy/process_state_test.py.
+// tests/tidy/process_state_test.py lists what is not here, and why.
 #pragma once
 
 #include <memory>

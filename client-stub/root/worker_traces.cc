@@ -28,7 +28,7 @@ bool Read(Session& session, uint64_t first, uint64_t count, tesseraTraceReadRepl
   return call.Sync(request, reply) == CUDA_SUCCESS;
 }
 
-// What its GPU was given, after its events.
+// Fetches what the worker's GPU was given. Comes after AskEvents().
 void AskWork(Session& session, Trace::Worker* worker) {
   std::vector<TraceWork>& work = worker->work;
   for (;;) {
@@ -48,7 +48,7 @@ void AskWork(Session& session, Trace::Worker* worker) {
   }
 }
 
-// Its events, and how its clock goes. False: it is gone.
+// Fetches the worker's events, and by how much its clock is ahead of ours. False: the worker is gone.
 bool AskEvents(Session& session, Trace::Worker* asked) {
   Trace::Worker& worker = *asked;
   uint64_t best_ns = std::numeric_limits<uint64_t>::max();
@@ -61,7 +61,7 @@ bool AskEvents(Session& session, Trace::Worker* asked) {
     best_ns = took_ns;
     worker.ahead_ns = static_cast<int64_t>(reply.now_ns - (before_ns + took_ns / 2));
   }
-  if (!session.mirrored()) worker.ahead_ns = 0;  // one host, one clock
+  if (!session.mirrored()) worker.ahead_ns = 0;  // one host has one clock
   for (;;) {
     tesseraTraceReadReply reply;
     if (!Read(session, worker.events.size(), kTraceEventsMax, &reply)) return false;

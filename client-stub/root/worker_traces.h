@@ -1,4 +1,4 @@
-// What the workers of a traced process have executed, and what their GPUs were given, as they tell it themselves
+// The traces that the workers of a traced process keep: what they have executed, and what their GPUs were given
 // (server/worker/trace_log.h, server/worker/gpu_times.h).
 #pragma once
 
@@ -9,10 +9,11 @@
 
 namespace tessera {
 
-// Has the worker of the session trace from now on. Any thread.
+// Tells the session's worker to trace from now on. Any thread.
 void StartWorkerTrace(Session& session);
 
-// Asks the workers what they have traced, in the order of the sessions; empty of one that is gone. Any thread.
+// Asks each worker for its trace. The result has one entry for each session, in the same order. The entry of a worker that is
+// gone is empty. Any thread.
 std::vector<Trace::Worker> AskWorkerTraces(std::span<Session* const> sessions);
 
 }  // namespace tessera
