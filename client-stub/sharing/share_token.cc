@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-// What lies in the socket: tells our descriptors from others.
+// The message that lies in the socket. The mark tells our descriptors from others.
 struct Carried {
   static constexpr uint64_t kMark = 0x444641525354;  // "TSRAFD"
   uint64_t mark = kMark;

@@ -1,4 +1,4 @@
-// The forms in which the application holds what another process shares: 64 opaque bytes, or a file descriptor. Both carry a
+// The two forms in which the application holds what another process shares: 64 opaque bytes, or a file descriptor. Both carry a
 // token that the server knows (server/shares/README.md).
 #pragma once
 
@@ -16,27 +16,28 @@ namespace tessera {
 
 using TokenBytes = std::array<std::byte, 32>;
 
-// False when a reply's bytes are not a token's.
+// Copies the bytes of a reply to `*token`. False when they have not the size of a token.
 bool TokenOf(std::span<const std::byte> bytes, TokenBytes* token);
 
-// What 64 bytes stand for.
+// What the 64 bytes stand for.
 enum class IpcForm : uint64_t {
   kMemory = 0x4d43504941525354,  // "TSRAIPCM"
   kEvent = 0x4543504941525354,   // "TSRAIPCE"
 };
 void WriteIpcHandle(IpcForm form, const TokenBytes& token, std::span<char, 64> handle);
-// Nothing for bytes that this function's counterpart did not write.
+// The token in the 64 bytes. Nothing when WriteIpcHandle() did not write them with the same form.
 std::optional<TokenBytes> ReadIpcHandle(IpcForm form, std::span<const char, 64> handle);
 
-// Descriptors given to the application. Each is one end of a socket pair in which the token lies, to be peeked at by whatever
-// process got the descriptor; when the last copy of it is closed the other end, kept here, hangs up. Any thread.
+// The descriptors that were given to the application. Each is one end of a socket pair in which the token lies. Whatever process
+// got the descriptor peeks at the token. The other end is kept here; it hangs up when the last copy of the descriptor is closed.
+// Any thread.
 class SharedDescriptors {
  public:
-  // A new descriptor (close-on-exec) that carries the token; -1 with errno.
+  // Makes a descriptor (close-on-exec) that carries the token. -1 with errno on failure.
   int Make(const TokenBytes& token) EXCLUDES(mutex_);
-  // Forgets, and returns, the tokens whose descriptors are closed everywhere.
+  // Forgets the tokens whose descriptors are closed in every process, and returns them.
   std::vector<TokenBytes> TakeClosed() EXCLUDES(mutex_);
-  // The token that a descriptor carries; nothing for any other descriptor.
+  // The token that `fd` carries; it stays there. Nothing for any other descriptor.
   static std::optional<TokenBytes> Read(int fd);
 
  private:
@@ -48,10 +49,10 @@ class SharedDescriptors {
   std::vector<Kept> kept_ GUARDED_BY(mutex_);
 };
 
-// Tells the server which shares nobody can open any more: calls that share or release memory do so first.
+// Tells the server which shares nobody can open any more. Calls that share or release memory do this first.
 void TellClosedDescriptors();
 
-// Of this process.
+// The descriptors of this process.
 inline SharedDescriptors& Descriptors() { return PartOfProcess<SharedDescriptors>::Get(); }
 
 }  // namespace tessera
