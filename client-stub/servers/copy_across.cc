@@ -21,7 +21,7 @@
 namespace tessera {
 namespace {
 
-// Whose device memory one end of a copy is; no session: host memory, which every session can have.
+// The owner of the device memory at one end of a copy. No session means host memory, which every session can have.
 struct Owner {
   Session* session = nullptr;
   const Context* context = nullptr;
@@ -43,7 +43,7 @@ Owner OwnerOfEnd(CUmemorytype type, CUdeviceptr device, CUarray array) {
   return {session, session->contexts().AnyActive(-1)};
 }
 
-// The checks that all these copies share: the stream, and that no capture is concerned. False: the call failed.
+// The checks that all these copies share: the stream is valid, and no capture is concerned. False: the call failed.
 bool Begin(Call& call, CUstream stream, const Owner& to, const Owner& from, UsedStream* used) {
   if (!UseStreamInfo(call, stream, used)) return false;
   if (call.Fail(Captures().CheckUncapturable(used->ref)) != CUDA_SUCCESS) return false;
@@ -54,7 +54,7 @@ bool Begin(Call& call, CUstream stream, const Owner& to, const Owner& from, Used
   return true;
 }
 
-// Before a synchronous copy: what is still being done in the contexts concerned may write its source, or use its destination.
+// Comes before a synchronous copy: unfinished work of the contexts concerned may still write its source, or use its destination.
 CUresult Settle(Call& call, const Owner& to, const Owner& from) {
   const Context* own = call.current_context();
   for (const Context* context : {own, to.context, from.context}) {
@@ -65,7 +65,7 @@ CUresult Settle(Call& call, const Owner& to, const Owner& from) {
   return CUDA_SUCCESS;
 }
 
-// After it.
+// Comes after each copy: a synchronous one waits here.
 CUresult Finish(Call& call, HandleId stream, bool async, CUresult result) {
   if (result != CUDA_SUCCESS) return call.FailElsewhere(result);
   if (async) return result;
@@ -91,7 +91,7 @@ CUresult Dma(WorkOnRanges& work, HandleId stream, uint64_t to, uint64_t from, ui
   return work.AsyncAs(request);
 }
 
-// Enqueues the copy in both streams. What follows in the destination's stream follows the copy.
+// Enqueues the copy in both streams. Whatever comes later in the destination's stream runs after the copy.
 CUresult Transfer(Side& source, uint64_t from, Side& destination, uint64_t to, uint64_t bytes) {
   ClientMemory& source_memory = source.call.session().memory();
   ClientMemory& destination_memory = destination.call.session().memory();
@@ -106,7 +106,7 @@ CUresult Transfer(Side& source, uint64_t from, Side& destination, uint64_t to, u
   for (uint64_t done = 0; done < bytes && result == CUDA_SUCCESS; done += piece_bytes) {
     const uint64_t size = std::min(piece_bytes, bytes - done);
     const bool last = done + size == bytes;
-    // The streams do not go on before both are here, so each shadow is free again when its stream gets to the next piece.
+    // Neither stream goes on before both are here. So each shadow is free again when its stream gets to the next piece.
     result = Dma(reads, source.stream, source.shadow->address(), from + done, size, 0);
     if (result == CUDA_SUCCESS) {
       const auto move = [&session = destination.call.session(), here = source.shadow, there = destination.shadow, size] {
@@ -128,7 +128,7 @@ CUresult Transfer(Side& source, uint64_t from, Side& destination, uint64_t to, u
   return result;
 }
 
-// From one server to another, in the order of `stream`, which may be of either or of a third one.
+// Copies from one server to another, in the order of `stream`. That stream may belong to either of them or to a third.
 CUresult CopyBetween(Call& call, HandleId stream, uint64_t to, const Owner& to_owner, uint64_t from, const Owner& from_owner,
                      uint64_t bytes) {
   Side home{call, stream};
@@ -159,7 +159,7 @@ bool IsAllDevice(const Owner& owner, uint64_t address, uint64_t bytes) {
   return owner.session->memory().Classify(address, bytes) == Place::kDevice;
 }
 
-// Packed rows of pinned memory in place of one end of a box.
+// Replaces one end of a box by packed rows in pinned memory.
 void UsePacked(CUDA_MEMCPY3D* box, bool source, void* memory) {
   const size_t pitch = box->WidthInBytes;
   const size_t rows = box->Height;
@@ -178,7 +178,7 @@ void UsePacked(CUDA_MEMCPY3D* box, bool source, void* memory) {
   }
 }
 
-// From one server to another by way of pinned memory that belongs to the source's session. Waits for the end.
+// Copies by way of pinned memory that belongs to the source's session. Waits for the end.
 CUresult CopyBoxBetween(Call& call, HandleId stream, const CUDA_MEMCPY3D& box, const Context& from, const Context& to,
                         bool check_rows) {
   uint64_t bytes = 0;
@@ -228,7 +228,7 @@ std::optional<CUresult> CopyAcross(Call& call, uint64_t to, uint64_t from, uint6
   if (between) {
     result = CopyBetween(call, used.id, to, to_owner, from, from_owner, bytes);
   } else {
-    // The other server does it by itself. What may be ordinary memory is checked there.
+    // The other server copies by itself. It also checks what may be ordinary memory.
     const Context& context = to_owner.session != nullptr ? *to_owner.context : *from_owner.context;
     CopyForm there = form;
     there.async = true;

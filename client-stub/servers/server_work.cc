@@ -50,7 +50,7 @@ CUresult WaitForEventElsewhere(Call& call, CUstream stream, CUevent event) {
   call.ActIn(used.info.context);
   const EventInfo* info = Events().Find(id);
   if (info == nullptr) return call.Fail(CUDA_ERROR_INVALID_HANDLE);
-  // Waiting for one that was never recorded, or is done, is waiting for nothing.
+  // An event that was never recorded, or is done, is nothing to wait for.
   if (!info->recorded.load(std::memory_order_relaxed) || info->KnownDone()) return CUDA_SUCCESS;
   const Context* context = Client::Get().FindContext(reinterpret_cast<CUcontext>(info->context.value()));
   if (context == nullptr || !context->active()) return call.Fail(CUDA_ERROR_CONTEXT_IS_DESTROYED);

@@ -1,5 +1,5 @@
-// Work that a call of one session needs done by another session, in the order of the call's own stream: what copies to and from
-// another server's devices, and waits for its events, have in common. Calling thread only.
+// Work that a call of one session needs done by another session, in the order of the call's own stream. Copies to and from
+// another server's devices use it, and so do waits for its events. Calling thread only.
 #pragma once
 
 #include <cuda.h>
@@ -14,13 +14,14 @@
 
 namespace tessera {
 
-// A call in another session, in a stream of the library's own there. Its context is current on the calling thread as long as it
-// lives, so what this one has to do there are ordinary calls, and those of the call that needs it come after it has ended.
+// A call in another session, in a stream there that belongs to the library. Its context is current on the calling thread as long
+// as the object lives, so whatever has to be done there is done by ordinary calls. The call that needs it makes its own calls
+// after this object is destroyed.
 class ServerWork {
  public:
-  // `context` is active. Ends with the first failure, see result().
+  // `context` is active. Stops at the first failure: see result().
   explicit ServerWork(const Context& context);
-  // The stream is given back when it has done all that was enqueued.
+  // Gives the stream back once it has done all that was enqueued.
   ~ServerWork();
   ServerWork(const ServerWork&) = delete;
   ServerWork& operator=(const ServerWork&) = delete;
@@ -38,11 +39,11 @@ class ServerWork {
   std::unique_ptr<Call> call_;
 };
 
-// Does `work` in the session of `context`, when `stream` of `call` gets there; what follows in `stream` follows that work. The
-// work is handed the other session's call and stream and enqueues in it. Fails the call with the first failure of any part.
+// Does `work` in the session of `context` when `stream` of `call` gets there. What follows in `stream` follows that work. `work`
+// is handed the other session's call and stream, and enqueues in that stream. The first failure of any part fails the call.
 CUresult DoElsewhere(Call& call, HandleId stream, const Context& context, const std::function<CUresult(ServerWork&)>& work);
 
-// `stream` waits for an event of another session, as it was recorded last.
+// Makes `stream` wait for an event of another session, as it was recorded last.
 CUresult WaitForEventElsewhere(Call& call, CUstream stream, CUevent event);
 
 }  // namespace tessera
