@@ -1,6 +1,5 @@
-// tessera-agent: carries each client of its socket over a link of its own to the gateway. How it ends stands in README.md. It
-// is two processes: the one that was started keeps what its child, which does the work, could not get again
-// (protocol/keeper/keeper.h).
+// tessera-agent: carries each client of its socket to the gateway, over a link of its own. README.md says how it ends. It is two
+// processes. The one that was started keeps what cannot be had a second time; its child does the work (protocol/keeper/keeper.h).
 #include <errno.h>
 #include <poll.h>
 #include <pwd.h>
@@ -34,12 +33,13 @@ namespace tessera {
 namespace {
 
 constexpr const char* kName = "tessera-agent";
-// For a connection to the gateway to come about. A program that asks waits longer.
+// How long a connection to the gateway may take. A program that asks waits longer.
 constexpr uint64_t kConnectTimeoutNs = 5'000'000'000;
-// Client processes of one job at once; the server has a limit of its own.
+// Client processes of one job at once. The server has a limit of its own.
 constexpr size_t kSessionsMax = 1024;
 
-// A client reads kUnavailable as the end of a server that it had found (client-stub/session/connect.cc). Here there was none.
+// A client reads kUnavailable as the end of a server that it had found (client-stub/session/connect.cc). Here there never was
+// one.
 Status NotFound(const Status& status) {
   const bool unreachable = status.code() == StatusCode::kUnavailable || status.code() == StatusCode::kTimedOut ||
                            status.code() == StatusCode::kProtocolViolation;
@@ -61,7 +61,7 @@ void CarryOn(Relay& relay, RelaySession& session) {
   LogInfo("a session is over{}{}", why.ok() ? "" : ": ", why.message());
 }
 
-// Empty where this host has no name for it.
+// The name of this process' user. Empty where this host knows none.
 std::string UserOfThisProcess() {
   passwd entry{};
   passwd* found = nullptr;
@@ -70,7 +70,7 @@ std::string UserOfThisProcess() {
   return found->pw_name;
 }
 
-// What the process that carries sessions has, for the threads of all of them.
+// What all threads of the process that carries sessions share.
 struct Carrier {
   const AgentOptions& options;
   KeeperLine& keeper;
@@ -78,7 +78,7 @@ struct Carrier {
 };
 
 void Carry(UniqueFd client, RelaySession& session, const Carrier& carrier) {
-  // Not before it has spoken: one that only connects costs the other host nothing.
+  // Connects only after the client has spoken: one that only connects costs the other host nothing.
   pollfd spoken = {client.get(), POLLIN, 0};
   poll(&spoken, 1, -1);
   if (session.timed_out()) return LogWarning("turned away a client: it connected and said nothing");
@@ -86,7 +86,8 @@ void Carry(UniqueFd client, RelaySession& session, const Carrier& carrier) {
   session.Within(RelayService::kWelcomeTimeoutNs);
   Result<std::unique_ptr<Link>> connected = Connect(carrier.options, MonotonicNs() + kConnectTimeoutNs);
   if (!connected.ok()) {
-    // Taken first: closing a socket with an unread message makes the kernel report an error instead of the refusal.
+    // The hello is taken off the socket first. Closing a socket with an unread message makes the kernel report an error instead
+    // of the refusal.
     (void)ReceiveMessage(client.get(), kControlMessageBytesMax, 0).ok();
     Refuse(client.get(), NotFound(connected.status()));
     return LogInfo("no session: {}", connected.status().message());
@@ -109,7 +110,8 @@ void Carry(UniqueFd client, RelaySession& session, const Carrier& carrier) {
   session.Uses(nullptr);
 }
 
-// Its root is the machine's: an ordinary user's own would be in a user namespace, in which programs of root are nobody's.
+// The sandbox keeps the machine's root directory. For one of its own an ordinary user needs a user namespace, in which client
+// programs of root seem to belong to nobody.
 Status EnterAgentSandbox(const AgentOptions& options) {
   const pid_t keeper = getppid();
   SandboxReport report;
@@ -120,15 +122,15 @@ Status EnterAgentSandbox(const AgentOptions& options) {
   }
   if (!report.protection.empty()) LogDebug("the sandbox of this process: {}", report.protection);
   for (const std::string& gap : report.gaps) LogInfo("the sandbox of this process is not complete: {}", gap);
-  // A change of the user made the kernel forget that this process ends with the keeper.
+  // A change of user clears the parent-death signal (prctl(2)), so the keeper may have ended unnoticed meanwhile.
   return getppid() == keeper ? Status::Ok() : Status(StatusCode::kUnavailable, "the process that keeps sessions has ended");
 }
 
-// The process that carries sessions.
+// The main function of the process that carries sessions.
 int CarrySessions(AgentOptions options) {
   Result<std::unique_ptr<KeeperLine>> keeper = KeeperLine::Open(UniqueFd(options.carry_fd));
   if (!keeper.ok()) return Fail(kName, keeper.status(), kServiceInternal);
-  // In its sandbox it can neither read keys nor connect.
+  // In the sandbox this process can neither read keys nor connect, so the keeper does both.
   if (DialFor(options.gateway, options.link)) {
     options.link.open_file = [&line = **keeper](const std::string& path) { return line.OpenFile(path); };
     options.link.dial = [&line = **keeper](uint64_t deadline_ns) { return line.Dial(deadline_ns); };
@@ -149,17 +151,17 @@ int CarrySessions(AgentOptions options) {
   return kServiceOk;
 }
 
-// What an agent never needs. Where that fails it does its work all the same.
+// Gives up what an agent never needs. Where that fails it works all the same.
 void GiveUpRights() {
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) LogDebug("no_new_privs: errno {}", errno);
   if (const Status hidden = HideMemory(); !hidden.ok()) LogDebug("{}", hidden.message());
 }
 
-// The process that was started: keeps what the other one carries.
+// The main function of the process that was started: it keeps what the other one carries.
 int KeepSessions(const AgentOptions& options, std::vector<std::string> arguments) {
   Result<UnixListener> listener = UnixListener::Bind(options.listen_path);
   if (!listener.ok()) return Fail(kName, listener.status(), kServiceCannotListen);
-  RaiseDescriptorLimit();  // a session takes some ten, and every large pinned allocation of its program one
+  RaiseDescriptorLimit();  // a session takes some ten, and one for each large pinned allocation of its program
   Keeper keeper({.name = kName,
                  .arguments = std::move(arguments),
                  .listener_fd = listener->fd(),
@@ -186,8 +188,8 @@ int main(int argc, char** argv) {
   using namespace tessera;
   AgentOptions options;
   if (const int code = ParseAgentOptions(argc, argv, &options); code >= 0) return code;
-  // One that `tessera run` has started writes among the lines of the program.
-  // The process that carries sessions has the other one's pipe.
+  // An agent that `tessera run` has started writes among the lines of the program, without times. The process that carries
+  // sessions writes to the keeper's pipe, and the keeper adds times.
   SetLogName(kName, options.owner_fd < 0 && options.carry_fd < 0 ? LogTimes::kUnlessTerminal : LogTimes::kNever);
   SetLogLevel(options.log_level);
   GiveUpRights();

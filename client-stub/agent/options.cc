@@ -35,7 +35,7 @@ int ParseAgentOptions(int argc, char** argv, AgentOptions* options) {
       .add_option("--server", server, "The tessera-gateway of the server's host; a host alone is tls://HOST:4180")
       ->type_name(LinkForms("|"));
   line.AddLinkOptions(&options->link, false);
-  // For measurements: README.md has it, the help does not.
+  // An option for measurements. README.md describes it; the help does not.
   line.app().add_option("--impair", options->link.impair)->group("");
   std::string sandbox = "auto";
   line.AddSandbox(&sandbox);

@@ -20,7 +20,8 @@ struct AgentOptions : ServiceOptions {
   SandboxMode sandbox = SandboxMode::kAuto;  // of the process that carries sessions
 };
 
-// As ServiceCommandLine::Parse().
+// Parses the command line into `*options`. The result is that of ServiceCommandLine::Parse(): -1 to go on, else the exit code of
+// the program.
 int ParseAgentOptions(int argc, char** argv, AgentOptions* options);
 
 }  // namespace tessera
