@@ -10,16 +10,16 @@ namespace tessera {
 namespace {
 
 constexpr uint64_t kBlock = 64;
-// What is compared at once, and how much of a range is looked at with its lock held.
+// The size that is compared at once, and the size that is looked at under a range's lock.
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kSlice = uint64_t{1} << 20;
 
-// Bytes that are read and written at once where they are aligned: a value that fits is never seen in halves.
+// Aligned words are read and written at once, so a value that fits in one is never seen in halves.
 constexpr uint64_t kWord = sizeof(uint64_t);
 
 bool IsWord(const std::byte* at, uint64_t bytes) { return bytes == kWord && reinterpret_cast<uintptr_t>(at) % kWord == 0; }
 
-// `bytes` of one word, the first in the lowest byte.
+// Loads `bytes` bytes of one word, the first in the lowest byte.
 uint64_t Load(const std::byte* from, uint64_t bytes) {
   if (IsWord(from, bytes)) return __atomic_load_n(reinterpret_cast<const uint64_t*>(from), __ATOMIC_RELAXED);
   uint64_t value = 0;
@@ -30,7 +30,7 @@ uint64_t Load(const std::byte* from, uint64_t bytes) {
   return value;
 }
 
-// Those bits of `value` that `mask` has, whole bytes. The others may be being written by somebody else, a device too.
+// Stores those bits of `value` that `mask` has, which are whole bytes. Somebody else, a device too, may be writing the others.
 void Store(std::byte* to, uint64_t bytes, uint64_t value, uint64_t mask) {
   if (IsWord(to, bytes)) {
     auto* const word = reinterpret_cast<uint64_t*>(to);
@@ -45,18 +45,19 @@ void Store(std::byte* to, uint64_t bytes, uint64_t value, uint64_t mask) {
   }
 }
 
-// Ones in every byte that differs.
+// A mask with ones in every byte that differs.
 uint64_t Differing(uint64_t a, uint64_t b) {
   uint64_t mask = 0;
   for (int i = 0; i < 64; i += 8) mask |= ((a ^ b) >> i & 0xff) != 0 ? uint64_t{0xff} << i : 0;
   return mask;
 }
 
-// As much as a register of any x86-64 or AArch64 has, wherever it begins.
+// As wide as a register of any x86-64 or AArch64, at any alignment.
 using Lane = uint64_t __attribute__((vector_size(16), may_alias, aligned(1)));
 
-// Whether so many bytes are equal, of which others may be writing some: those are looked at again, when they differ or next
-// time. Most of what a program with mapped memory pays at its launches: eight lanes at a time take 40 % of what eight words do.
+// Whether `bytes` bytes are equal. Others may be writing some of them: those are looked at again when they differ, or next time.
+// This is most of what a program with mapped memory pays at its launches: eight lanes at a time take 40 % of the time of eight
+// words.
 __attribute__((no_sanitize("thread"))) bool Equal(const std::byte* a, const std::byte* b, size_t bytes) {
   constexpr size_t kLanes = 8;
   size_t at = 0;
@@ -87,10 +88,10 @@ size_t PaddedBytes(uint64_t mask) { return (static_cast<size_t>(std::popcount(ma
 // A block that is being written.
 class OpenBlock {
  public:
-  // Of the block that `address` lies in.
+  // Opens the block in which `address` lies.
   explicit OpenBlock(uint64_t address) : bytes_{{address & ~(kBlock - 1), 0}, {}} {}
 
-  // The bytes of a word at `at` that `mask` has ones in.
+  // Adds those bytes of the word at `at` that `mask` has ones in.
   void Add(uint64_t at, uint64_t bytes, uint64_t value, uint64_t mask) {
     for (uint64_t i = 0; i < bytes; ++i) {
       if ((mask >> (8 * i) & 0xff) == 0) continue;
@@ -117,20 +118,20 @@ class OpenBlock {
 }  // namespace
 
 struct ChangeTracker::Tracked {
-  // One that has changed, with what was in it.
+  // A word that was looked at, and its value then.
   struct Word {
     Tracked* tracked = nullptr;
     uint64_t address = 0;
     uint64_t bytes = 0;
     uint64_t value = 0;
-    uint64_t changed = 0;  // ones in its changed bytes
+    uint64_t changed = 0;  // has ones in its changed bytes
   };
 
   Tracked(const Range& range, std::byte* memory, uint64_t generation)
       : range(range), generation(generation), memory(memory), last(static_cast<std::byte*>(std::calloc(range.bytes, 1))) {}
 
-  // Appends changes between `*at` and `end`, addresses, to `out`, until another block might not fit `bytes_max`. `*at` becomes
-  // where it stopped.
+  // Appends the changes between the addresses `*at` and `end` to `out`, until another block might not fit in `bytes_max`. `*at`
+  // becomes the address where it stopped.
   void Take(uint64_t* at, uint64_t end, size_t bytes_max, std::vector<std::byte>* out) EXCLUDES(mutex) {
     MutexLock lock(mutex);
     if (memory == nullptr) *at = end;
@@ -155,7 +156,7 @@ struct ChangeTracker::Tracked {
     block.Close(generation, out);
   }
 
-  // The first word between `begin` and `end` that has changed. False without one.
+  // Finds the first changed word between `begin` and `end`. False when there is none.
   bool FindChanged(uint64_t begin, uint64_t end, Word* found) EXCLUDES(mutex) {
     MutexLock lock(mutex);
     for (uint64_t at = begin; memory != nullptr && at < end;) {
@@ -170,7 +171,7 @@ struct ChangeTracker::Tracked {
     return false;
   }
 
-  // Tells of one word, as it was found: it may have changed again, behind something else.
+  // Tells of one word with the value that was found. The word may have changed again since, after something else did.
   void TakeWord(const Word& word, std::vector<std::byte>* out) EXCLUDES(mutex) {
     MutexLock lock(mutex);
     if (memory == nullptr) return;
@@ -199,7 +200,7 @@ struct ChangeTracker::Tracked {
     }
   }
 
-  // Where the word that `at` lies in ends, `end` at most.
+  // The end of the word in which `at` lies, but at most `end`.
   static uint64_t WordEnd(uint64_t at, uint64_t end) { return std::min(end, (at | (kWord - 1)) + 1); }
 
   Word Look(uint64_t at, uint64_t bytes) REQUIRES(mutex) {
@@ -207,7 +208,7 @@ struct ChangeTracker::Tracked {
     return Word{this, at, bytes, now, Differing(now, Load(last.get() + (at - range.base), bytes))};
   }
 
-  // What has changed of the word is added to the block, and is what both have.
+  // Adds the word's changed bytes to the block. From then on they count as what both sides have.
   void Tell(const Word& word, OpenBlock* block) REQUIRES(mutex) {
     if (word.changed == 0) return;
     block->Add(word.address, word.bytes, word.value, word.changed);
@@ -250,13 +251,13 @@ void ChangeTracker::Remove(uint64_t base) {
     MutexLock lock(gone->mutex);
     gone->memory = nullptr;
   }
-  // Whoever looked at it before has sent what it saw when the lock is free.
+  // A thread that looked at the range before has sent what it saw by the time this lock is free.
   MutexLock sent(send_mutex_);
 }
 
 std::shared_ptr<ChangeTracker::Tracked> ChangeTracker::Find(uint64_t address) {
   MutexLock lock(mutex_);
-  // A block may begin before the range whose bytes it has.
+  // A block may begin before its range does.
   auto next = tracked_.upper_bound(address + kBlock - 1);
   if (next == tracked_.begin()) return nullptr;
   return std::prev(next)->second;
@@ -306,7 +307,8 @@ bool ChangeTracker::SendLoneChange(const Send& send) {
   if (!any()) return true;
   MutexLock order(send_mutex_);
   const auto all = All();
-  // At most one word. Two looks: whatever was written before the word was found is there when the second begins.
+  // Looks twice, for at most one changed word. Whatever was written before the word was found is visible when the second look
+  // begins.
   Tracked::Word lone;
   for (int look = 0; look < 2; ++look) {
     for (const auto& tracked : all) {

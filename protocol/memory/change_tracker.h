@@ -1,19 +1,19 @@
-// Memory that client and worker both have, each in pages of its own, and whose contents are brought together by telling the
-// other side which bytes changed here: pinned host memory that kernels use over a mirrored channel. Both sides have one
-// tracker with the same ranges.
+// Tracks memory that client and worker both have, each in pages of its own: pinned host memory that kernels use over a mirrored
+// channel. Each side tells the other which of its bytes changed, so the contents become equal. Both sides have one tracker with
+// the same ranges.
 //
-// Each side keeps what both had when it last looked. SendChanges() tells every byte that differs from that, Apply() takes what
-// the other side told; what was applied is no change of this side's, so nothing travels back. Bytes are told one by one:
-// neighbours of a changed byte may be written by the other side at the same time. Of a byte that both sides change at once
-// (a race wherever memory is shared) each may keep the other's value.
+// Each side keeps a copy of what both had when it last looked. SendChanges() tells every byte that differs from the copy. Apply()
+// takes what the other side told; that is no change of this side's, so nothing travels back. Bytes are told one by one, since the
+// other side may be writing the neighbours of a changed byte. When both sides change a byte at once (a race wherever memory is
+// shared) each may keep the other's value.
 //
 // Changes travel as blocks: u64 address (of the first of 64 bytes, a multiple of 64, plus the range's generation), u64 mask (bit
 // i: byte i has changed), the changed bytes in order, zeros up to a multiple of 8. A message is any number of whole blocks. A
-// generation is a number below 64 that both sides give a range: what was told of one that is gone does not count for the next
-// one at its address.
+// generation is a number below 64 that both sides give a range. It keeps changes of a range that is gone from counting for the
+// next range at the same address.
 //
-// Any thread. Messages are sent in the order in which the memory was looked at, with a lock held that Apply() never takes:
-// who applies waits for nobody who waits for room to send.
+// Any thread. Messages are sent in the order in which the memory was looked at, under a lock that Apply() never takes. So whoever
+// applies never waits for a thread that waits for room to send.
 #pragma once
 
 #include <atomic>
@@ -32,7 +32,7 @@ namespace tessera {
 
 class ChangeTracker {
  public:
-  // The largest block.
+  // The size of the largest block.
   static constexpr size_t kBlockBytesMax = 2 * sizeof(uint64_t) + 64;
 
   ChangeTracker();
@@ -40,33 +40,32 @@ class ChangeTracker {
   ChangeTracker(const ChangeTracker&) = delete;
   ChangeTracker& operator=(const ChangeTracker&) = delete;
 
-  // Tracks `range`, whose addresses both sides mean by it and whose bytes are at `memory` here. Until now both sides had
-  // zeros in it: what is not 0 counts as changed here. No two ranges have bytes of one block. False when a tracked range
-  // overlaps it, or there is no memory for another copy of it. Of `generation` the last six bits count.
+  // Tracks `range`. Both sides mean the same by its addresses; its bytes are at `memory` here. Until now both sides had zeros in
+  // it, so what is not 0 counts as changed here. No two ranges share a block. Only the last six bits of `generation` count. False
+  // when a tracked range overlaps `range`, or memory for the second copy cannot be had.
   bool Add(const Range& range, std::byte* memory, uint32_t generation) EXCLUDES(mutex_);
-  // Forgets the range that starts at `base`. When this returns its memory is not touched any more, and all that is ever told
-  // of it has been sent. Waits while changes are being sent.
+  // Forgets the range that starts at `base`. When this returns, its memory is not touched any more, and all that will ever be
+  // told of it has been sent. Waits while changes are being sent.
   void Remove(uint64_t base) EXCLUDES(mutex_, send_mutex_);
   bool any() const { return count_.load(std::memory_order_acquire) != 0; }
 
-  // Passes on what changed here since, in messages of at most `bytes_max` (kBlockBytesMax or more). `send` may wait; when it
-  // returns false the rest is lost and so is the result: the channel has ended.
+  // Passes on what changed here since the last look, in messages of at most `bytes_max` (kBlockBytesMax or more). `send` may
+  // wait. When it returns false, the channel has ended: the rest is lost, and the result is false.
   using Send = std::function<bool(std::span<const std::byte> changes)>;
   bool SendChanges(size_t bytes_max, const Send& send) EXCLUDES(mutex_, send_mutex_);
-  // The same for the range that starts at `base` alone: for one that was just added, whose first content would otherwise keep
-  // a lone change waiting. Nothing to do for an unknown one.
+  // The same for one range only, which starts at `base`. Use it for a range that was just added: its first content would
+  // otherwise keep a lone change waiting. An unknown range is no error.
   bool SendChangesOf(uint64_t base, size_t bytes_max, const Send& send) EXCLUDES(mutex_, send_mutex_);
 
-  // Passes on what changed here since if it lies in one aligned word of eight bytes: for whoever watches such a word on the
-  // other side while this side goes on, a kernel that waits for a flag. Nothing else may have changed before the word did,
-  // which is seen by looking twice: what is told in this way never precedes what was written before it. More than a word stays
-  // for SendChanges(): in which order it was written cannot be known. False as for SendChanges().
+  // Passes on what changed here if all of it lies in one aligned word of eight bytes. This is for a kernel on the other side that
+  // waits for a flag while this side goes on. Two looks make sure that nothing else changed before the word did. So what is told
+  // in this way never precedes what was written before it. More than a word stays for SendChanges(), since the order in which it
+  // was written cannot be known. False as for SendChanges().
   bool SendLoneChange(const Send& send) EXCLUDES(mutex_, send_mutex_);
 
-  // Takes a message of the other side. Bytes of one aligned word of eight bytes change together, as far as they were changed
-  // together. Bytes outside of all tracked ranges are ignored, and those of another
-  // generation: the range may be gone here already.
-  // False when the message is malformed; what came before the mistake was taken.
+  // Takes a message of the other side. Bytes of one aligned word of eight bytes that changed together appear here together.
+  // Ignores bytes outside of all tracked ranges, and bytes of another generation: the range may be gone here already. False when
+  // the message is malformed; what came before the mistake was taken.
   bool Apply(std::span<const std::byte> changes) EXCLUDES(mutex_);
 
  private:

@@ -5,10 +5,10 @@
 
 namespace tessera {
 
-// What stands in the field `route` of a copy's record.
+// The field `route` of a copy's record.
 enum class CopyRoute : uint32_t {
-  kDirect = 0,       // both addresses mean the same to the worker: device memory and pinned host memory
-  kInline = 1,       // the source is `data`, in the record itself
+  kDirect = 0,       // the worker can use both addresses as they are: device memory and pinned host memory
+  kInline = 1,       // the source is `data`, inside the record
   kFromStaging = 2,  // the source is an offset in the staging segment
   kToStaging = 3,    // the destination is an offset in the staging segment
 };

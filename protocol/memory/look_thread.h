@@ -1,9 +1,5 @@
-// A thread that looks again and again at memory which somebody else writes without saying so, at LookPace, as long as there is
-// something to look for; without that it sleeps.
-//
-//   LookThread looks(start, [&] { return working(); }, [&] { Look(); });
-//   ... working() becomes true ...
-//   looks.Wake();
+// A thread that looks again and again, at LookPace, at memory that somebody else writes without notice. It sleeps while there is
+// nothing to look for.
 #pragma once
 
 #include <functional>
@@ -15,19 +11,20 @@ namespace tessera {
 
 class LookThread {
  public:
-  // Starts the thread, in a way that suits the process. May throw std::system_error as std::thread does.
+  // Starts a thread that runs `body`, in a way that suits the process. May throw std::system_error, as std::thread does.
   using Start = std::function<std::thread(std::function<void()> body)>;
 
-  // `wanted`: there is something to look for. Called with a lock held, it must not wait. `look` runs on the thread and may wait.
+  // `wanted` says whether there is something to look for. It is called with a lock held and must not wait. `look` runs on the
+  // thread and may wait.
   LookThread(Start start, std::function<bool()> wanted, std::function<void()> look);
-  // Stop().
+  // Calls Stop().
   ~LookThread();
   LookThread(const LookThread&) = delete;
   LookThread& operator=(const LookThread&) = delete;
 
-  // `wanted` has become true. Starts the thread with the first call. Any thread.
+  // Call this when `wanted` has become true. The first call starts the thread. Any thread.
   void Wake() EXCLUDES(mutex_);
-  // Ends the thread for good, after a look that is under way. Idempotent.
+  // Ends the thread for good, once a look that is under way is done. Idempotent.
   void Stop() EXCLUDES(mutex_);
 
  private:

@@ -1,8 +1,8 @@
-// Hands out ranges of numbers: addresses of a window, bytes of a slab, offsets of a staging segment. It never touches what
-// the numbers stand for, so it serves device memory, address space and shared memory alike.
+// Hands out ranges of numbers: addresses of a window, bytes of a slab, offsets of a staging segment. It never touches what the
+// numbers stand for, so it serves device memory, address space and shared memory alike.
 //
-// Best fit over the free ranges, the lowest of equals; neighbours are joined on free, in any order of frees. All operations
-// are logarithmic in the number of ranges. Not thread-safe: the owner has a lock.
+// Uses the best fit among the free ranges, and of equal ones the lowest. Free() joins neighbours, in whatever order ranges are
+// freed. All operations are logarithmic in the number of ranges. Not thread-safe: the owner has a lock.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct Range {
   uint64_t bytes = 0;
   uint64_t end() const { return base + bytes; }
   bool contains(uint64_t address) const { return address - base < bytes; }
-  // True when [address, address + length) lies inside; an empty range lies inside when its address does or is the end.
+  // True when [address, address + length) lies inside. An empty range lies inside when its address does, or is the end.
   bool contains(uint64_t address, uint64_t length) const {
     return address >= base && length <= bytes && address - base <= bytes - length;
   }
@@ -27,16 +27,17 @@ struct Range {
 
 class RangeAllocator {
  public:
-  // Manages [base, base + bytes). `granule` is a power of two, and `base` and `bytes` are multiples of it; every range
-  // handed out is a multiple of it too.
+  // Manages [base, base + bytes). `granule` is a power of two, and `base` and `bytes` are multiples of it. So are the base and
+  // size of every range handed out.
   RangeAllocator(uint64_t base, uint64_t bytes, uint64_t granule);
 
-  // A free range of at least `bytes` (rounded up to the granule) at a multiple of `alignment` (a power of two; smaller
-  // ones than the granule mean the granule). Nothing when no free range fits, or `bytes` is 0.
+  // Takes a free range of at least `bytes` (rounded up to the granule) at a multiple of `alignment`. That is a power of two; one
+  // below the granule means the granule. Nothing when no free range fits, or `bytes` is 0.
   std::optional<Range> Allocate(uint64_t bytes, uint64_t alignment = 1);
-  // The range at `base` itself, when it is wholly free and `base` is a multiple of the granule.
+  // Takes the range at `base` itself. Nothing unless all of it is free and `base` is a multiple of the granule.
   std::optional<Range> AllocateAt(uint64_t base, uint64_t bytes);
-  // Gives back what Allocate returned at `base`; its length, or 0 when no range in use starts there (nothing changed).
+  // Gives back the range that starts at `base` and returns its size. When no range in use starts there, changes nothing and
+  // returns 0.
   uint64_t Free(uint64_t base);
 
   // The range in use that contains `address`.
