@@ -1,5 +1,9 @@
 // A thread that looks again and again, at LookPace, at memory that somebody else writes without notice. It sleeps while there is
 // nothing to look for.
+//
+//   LookThread looks(start, [&] { return working(); }, [&] { Look(); });
+//   ... working() becomes true ...
+//   looks.Wake();
 #pragma once
 
 #include <functional>
