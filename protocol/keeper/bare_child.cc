@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-// Whoever waits for an end of what the parent holds does not wait for this process.
+// Closes the other descriptors: whoever waits for an end of what the parent holds must not wait for this process too.
 bool KeepNothingBut(int line) {
   if (line != kPassedFd && dup2(line, kPassedFd) < 0) return false;
   const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -25,7 +25,7 @@ bool KeepNothingBut(int line) {
 
 void BecomeBare(pid_t parent, int line) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(0);  // before the line above
+  if (getppid() != parent) _exit(0);  // the parent ended before the line above
   setsid();
   if (!KeepNothingBut(line)) _exit(1);
 }

@@ -27,7 +27,7 @@ namespace {
   for (;;) {
     Result<ReceivedWord> word = ReceiveWord(kPassedFd, kNoDeadline);
     if (!word.ok() && word.status().code() != StatusCode::kProtocolViolation) _exit(0);
-    if (!word.ok() || word->fds.size() != 1) continue;  // whoever asked is hung up on
+    if (!word.ok() || word->fds.size() != 1) continue;  // closing the descriptors hangs up on whoever asked
     const auto asked = std::make_shared<const UniqueFd>(std::move(word->fds[0]));
     Status refused(StatusCode::kResourceExhausted, "too many connections are being made: try again later");
     if (at_once.fetch_add(1) < Dialler::kAtOnceMax) {

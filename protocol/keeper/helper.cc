@@ -21,9 +21,9 @@
 namespace tessera {
 namespace {
 
-// For a file to be opened, and for an act.
+// How long opening a file may take, or an act.
 constexpr uint64_t kFileTimeoutNs = 10'000'000'000;
-// For a name to be looked up: resolvers ask several name servers, several times.
+// How long a name lookup may take: resolvers ask several name servers, several times.
 constexpr uint64_t kLookupTimeoutNs = 60'000'000'000;
 
 Status NoneOfThese(const std::string& what) {
@@ -57,12 +57,12 @@ void Answer(const HelperOptions& options, const ReceivedWord& word) {
       const Status acted = DoAct(options, word);
       return Say(to, KeeperWord::kActed, acted.ok() ? Result<UniqueFd>(UniqueFd()) : Result<UniqueFd>(acted));
     }
-    default: return;  // whoever asked is hung up on
+    default: return;  // closing the descriptors hangs up on whoever asked
   }
 }
 
 [[noreturn]] void Help(const HelperOptions& options, pid_t helped, int line) {
-  // What ends the process that it helps is not for this one, which would end before it.
+  // These signals end the helped process. They must not end the helper, or it would end first.
   sigset_t ends;
   sigemptyset(&ends);
   for (const int number : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&ends, number);
@@ -74,7 +74,7 @@ void Answer(const HelperOptions& options, const ReceivedWord& word) {
     Result<ReceivedWord> received = ReceiveWord(kPassedFd, kNoDeadline);
     const StatusCode code = received.status().code();
     if (!received.ok() && code != StatusCode::kProtocolViolation && code != StatusCode::kVersionMismatch) _exit(0);
-    if (!received.ok() || received->fds.empty()) continue;  // whoever asked is hung up on
+    if (!received.ok() || received->fds.empty()) continue;  // closing the descriptors hangs up on whoever asked
     const auto word = std::make_shared<const ReceivedWord>(std::move(*received));
     Status refused(StatusCode::kResourceExhausted, "too much is being done at once: try again later");
     if (at_once.fetch_add(1) < HelperLine::kAtOnceMax) {
@@ -93,7 +93,7 @@ void Answer(const HelperOptions& options, const ReceivedWord& word) {
   }
 }
 
-// The answer to a word; `more`: what goes with it besides the socket for the answer, or -1.
+// Asks and waits for the answer. `more` goes along with the socket for the answer; -1: nothing does.
 Result<ReceivedWord> Ask(int line, const KeeperMessage& question, std::string_view text, int more, uint64_t deadline_ns) {
   Result<std::pair<UniqueFd, UniqueFd>> pair = MakeSocketPair();
   if (!pair.ok()) return pair.status();

@@ -1,4 +1,5 @@
-// A process beside one in a sandbox: it opens and connects for that one, which can do neither any more, and acts in its place.
+// A process beside one in a sandbox. That one can neither open files nor connect any more, so the helper does both for it, and
+// acts in its place.
 //
 //   Result<std::unique_ptr<HelperLine>> helper =
 //       HelperLine::Start({.files = FilesOf(...), .places = {{"placer", dial}}, .acts = {{"replace", replace}}});
@@ -6,8 +7,8 @@
 //   Result<UniqueFd> key = (*helper)->OpenFile(path);
 //   Result<UniqueFd> connection = (*helper)->Dial("placer", deadline_ns);
 //
-// Whoever asks may have been taken over: the helper does what was named before it started, and looks at no byte of what is read
-// or said. It has the rights of the process that started it, nothing that this one held, and ends with it.
+// The process that asks may have been taken over. So the helper does only what was named before it started, and looks at no byte
+// of what is read or said. It has the rights of the process that started it, none of its descriptors, and ends with it.
 #pragma once
 
 #include <cstdint>
@@ -25,33 +26,34 @@
 namespace tessera {
 
 struct HelperOptions {
-  std::vector<std::string> files;              // that it opens to be read; "": none
-  std::map<std::string, DialFunction> places;  // to which it connects, by name
-  // What else it does, by name. Each is told a text of at most text_bytes_max, which anybody may have written.
+  std::vector<std::string> files;              // files that it opens for reading; "" names none
+  std::map<std::string, DialFunction> places;  // where it connects, by name
+  // Other acts, by name. Each gets a text of at most text_bytes_max, which anybody may have written.
   std::map<std::string, std::function<Status(const std::string& text)>> acts;
   size_t text_bytes_max = 0;
 };
 
 class HelperLine {
  public:
-  // What it does at once; more are refused.
+  // How much it does at once; more is refused.
   static constexpr int kAtOnceMax = 64;
 
-  // Starts the helper. Before the second thread of this process.
+  // Starts the helper. Call it before the second thread of this process.
   static Result<std::unique_ptr<HelperLine>> Start(HelperOptions options);
   HelperLine(const HelperLine&) = delete;
   HelperLine& operator=(const HelperLine&) = delete;
 
-  // For poll(): hung up once the helper has ended, which it does not do by itself.
+  // For poll(): hung up once the helper has ended. It does not end by itself.
   int fd() const { return line_.get(); }
 
-  // Any thread, from here on. kUnavailable: there is no helper any more; kResourceExhausted: it has too much to do.
+  // Any thread, from here on. Each call may fail with kUnavailable (the helper has ended), kResourceExhausted (it has too much to
+  // do) or kTimedOut.
 
-  // Errors as of OpenSmallFile(); kPermissionDenied: it is none of the files.
+  // Opens one of `files` for reading. Errors are those of OpenSmallFile(); kPermissionDenied: it is none of the files.
   Result<UniqueFd> OpenFile(const std::string& path);
-  // Errors of the place's function; kPermissionDenied: there is no such place.
+  // Connects to a place. Errors are those of its function; kPermissionDenied: there is no such place.
   Result<UniqueFd> Dial(const std::string& place, uint64_t deadline_ns);
-  // Errors of the act; kInvalidArgument: the text is too long; kPermissionDenied: there is no such act.
+  // Does an act. Errors are those of the act; kInvalidArgument: the text is too long; kPermissionDenied: there is no such act.
   Status Act(const std::string& act, std::string_view text = {});
 
  private:

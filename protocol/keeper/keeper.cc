@@ -22,10 +22,10 @@
 namespace tessera {
 namespace {
 
-constexpr int kExitOk = 0;  // ServiceExitCode (programs/service_options.h), which is not known here
+constexpr int kExitOk = 0;  // as ServiceExitCode (programs/service_options.h), which must not be included here
 constexpr int kExitInternal = 1;
 
-// Before the second child of a row, the third ...: twice as long each time.
+// The pause before the second child in a row, the third ...: twice as long each time.
 constexpr int kPauseMsMin = 10;
 constexpr int kPauseMsMax = 1000;
 
@@ -52,14 +52,14 @@ Status Keeper::Prepare() {
 }
 
 int Keeper::Run() {
-  int ends = 0;  // of children that lived too short, in a row
+  int ends = 0;  // children in a row that lived too short
   for (;;) {
     asked_for_ = false;
     ready_ns_ = 0;
     std::string how;
     Status started = Start();
     if (started.ok()) started = HandOver();
-    if (options_.dial) (void)dialler_.Start().ok();  // else Dial() says why
+    if (options_.dial) (void)dialler_.Start().ok();  // if it fails, Dial() says why
     if (started.ok() || child_ >= 0) {
       if (!started.ok() && !child_ended_) kill(child_, SIGKILL);
       const int status = Attend();
@@ -147,7 +147,7 @@ int Keeper::Attend() {
       LeaveStderr();
     }
   }
-  TakeWords();  // what it had said before its end
+  TakeWords();  // what the child had said before its end
   logs_.Forget(child_);
   line_.reset();
   child_ = -1;
@@ -157,7 +157,7 @@ int Keeper::Attend() {
 void Keeper::TakeSignals() {
   signalfd_siginfo info{};
   while (read(signals_.get(), &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
-    // A terminal that is gone is no wish for another child.
+    // A terminal that is gone does not ask for another child.
     const bool terminal_gone = info.ssi_signo == SIGHUP && info.ssi_code == SI_KERNEL;
     switch (terminal_gone ? SIGTERM : static_cast<int>(info.ssi_signo)) {
       case SIGTERM:

@@ -13,13 +13,13 @@
 namespace tessera {
 namespace {
 
-// For the keeper to say everything: it does nothing else meanwhile.
+// How long the keeper may take to hand everything over. It does nothing else meanwhile.
 constexpr uint64_t kTakeOverTimeoutNs = 20'000'000'000;
-// For the keeper to open a file: it does little else.
+// How long the keeper may take to open a file. It does little else.
 constexpr uint64_t kOpenTimeoutNs = 5'000'000'000;
-// For a name to be looked up: resolvers ask several name servers, several times.
+// How long a name lookup may take: resolvers ask several name servers, several times.
 constexpr uint64_t kLookupTimeoutNs = 60'000'000'000;
-// Between two attempts to connect to a server that has no room for connections.
+// The pause between two attempts to connect to a server that has no room for connections.
 constexpr int kDialPauseMs = 10;
 
 }  // namespace
@@ -39,7 +39,7 @@ Status KeeperLine::TakeOver() {
     switch (word->message.word) {
       case KeeperWord::kStart: {
         if (getppid() != static_cast<pid_t>(word->message.value)) {
-          return Status(StatusCode::kUnavailable, "the process that keeps sessions has ended");  // before the prctl() above
+          return Status(StatusCode::kUnavailable, "the process that keeps sessions has ended");  // ended before prctl()
         }
         next_number_.store(word->message.session);
         const StartText start = StartText::From(word->text);

@@ -1,5 +1,5 @@
-// The end of the process that carries sessions, of its line to the keeper (keeper.h): what is kept is taken over from it, and
-// what is new is given to it.
+// The carrying process' end of its line to the keeper (keeper.h). Over it the process takes over what is kept, and gives the
+// keeper what is new.
 //
 //   Result<std::unique_ptr<KeeperLine>> line = KeeperLine::Open(options.carry_fd);
 //   for (KeptSession& session : (*line)->TakeSessions()) ...
@@ -20,30 +20,31 @@ namespace tessera {
 
 class KeeperLine {
  public:
-  // Takes over what the keeper has. From now on this process is killed when the keeper ends. Before the first thread.
+  // Takes over what the keeper has. From now on this process is killed when the keeper ends. Call it before the first thread.
   static Result<std::unique_ptr<KeeperLine>> Open(UniqueFd socket);
 
-  // What Open() brought, to be taken once.
+  // What Open() brought. Take each once.
   UniqueFd TakeListener() { return std::move(listener_); }  // invalid: the keeper has none
-  UniqueFd TakeOwner() { return std::move(owner_); }        // invalid: the service is for nobody in particular
+  UniqueFd TakeOwner() { return std::move(owner_); }        // invalid: the service has no owner
   std::vector<KeptSession> TakeSessions() { return std::move(sessions_); }
-  // Where the process before this one said that it listens; empty: there was none.
+  // Where the process before this one listened, as it said; empty: there was none.
   const std::string& listened() const { return listened_; }
 
   // Any thread, from here on.
 
-  // Connections may come. `where` is an address, for people and for listened().
+  // Says that connections may come. `where` is an address, for people and for listened().
   void SayReady(const std::string& where);
-  // A connection to the server, made by the keeper: who looks who is at its other end finds a process that stays. Errors as of
-  // ConnectUnix().
+  // A connection to the server, made by the keeper: the server looks at the process at its other end, and so finds one that
+  // stays. Errors are those of ConnectUnix().
   Result<UniqueFd> Dial();
-  // The same for a keeper with Keeper::Options::dial; what that says of its errors.
+  // The same for a keeper with Keeper::Options::dial. Errors are those of that function.
   Result<UniqueFd> Dial(uint64_t deadline_ns);
-  // One of the keeper's files, to be read. Errors as of OpenSmallFile(); kPermissionDenied: it is none of them.
+  // Opens one of the keeper's files for reading. Errors are those of OpenSmallFile(); kPermissionDenied: it is none of them.
   Result<UniqueFd> OpenFile(const std::string& path);
   // A number that no session of this keeper has had.
   uint64_t NextNumber() { return next_number_.fetch_add(1); }
-  // Each is done when the keeper reads it, which it does before anything else if this process ends.
+  // Each of these is done when the keeper reads it. If this process ends, the keeper reads all of them before it does anything
+  // else. Errors are those of SendMessage().
   Status KeepSession(uint64_t number, int page, const Channel& channel, const Channel::Files& files);
   Status KeepSegment(uint64_t session, uint32_t id, int fd);
   void ForgetSegment(uint64_t session, uint32_t id);
@@ -52,7 +53,7 @@ class KeeperLine {
  private:
   explicit KeeperLine(UniqueFd socket) : socket_(std::move(socket)) {}
   Status TakeOver();
-  // The keeper's answer to a word with a descriptor or a reason in it.
+  // Asks the keeper, and returns the descriptor in its answer or the reason why there is none.
   Result<UniqueFd> Ask(const KeeperMessage& question, std::string_view text, uint64_t deadline_ns);
   void Tell(const KeeperMessage& message, std::string_view text = {});
 

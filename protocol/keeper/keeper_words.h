@@ -1,7 +1,7 @@
-// What a keeper (keeper.h) and the process that carries its sessions (keeper_line.h) say to each other, one datagram each, over
-// a socket between the two. Both are ours, of one user: what comes is checked against mistakes and other releases, not against
-// malice. Of these words a helper (helper.h) knows kDial, kOpen and kAct, and takes them from a process that may have been
-// taken over.
+// What a keeper (keeper.h) and the process that carries its sessions (keeper_line.h) say to each other, one datagram each, over a
+// socket pair. Both run our code, as one user. So what arrives is checked against mistakes and other releases, not against
+// malice. A helper (helper.h) knows kDial, kOpen and kAct of these words. It takes them from a process that may have been taken
+// over.
 //
 //   keeper                                     process that carries
 //   kStart                                ->
@@ -30,24 +30,24 @@ namespace tessera {
 
 enum class KeeperWord : uint32_t {
   kStart = 1,    // value: process id of the keeper; session: the first number that is free; text: StartText
-  kSession = 2,  // with the descriptors of KeptSession: page, socket, rings, staging and, where there is one, peer_process
-  kSegment = 3,  // of `session`, under the id `value`, with its memory file; in place of the one that had this id
+  kSession = 2,  // with the descriptors of KeptSession: page, socket, rings, staging, and peer_process if there is one
+  kSegment = 3,  // a segment of `session` with id `value` and its memory file; replaces one that had this id
   kAll = 4,
-  kForgetSegment = 5,  // `value`: its id
-  kEnd = 6,            // of `session`
+  kForgetSegment = 5,  // of `session`; value: its id
+  kEnd = 6,            // `session` is over
   kReady = 7,          // text: where it listens
-  kDial = 8,           // value: until when (MonotonicNs), name lookup apart; with the keeper's end of a socket pair. To a
-                       // helper: text: the name of the place
-  kDialled = 9,        // with a connection; else value: the StatusCode, text: the sentence
+  kDial = 8,           // value: deadline (MonotonicNs), name lookup apart; with the keeper's end of a socket pair. To a helper:
+                       // text: the name of the place
+  kDialled = 9,        // with a connection; or value: the StatusCode, text: the sentence
   kOpen = 10,          // text: the path of one of Keeper::Options::files; with the keeper's end of a socket pair
-  kOpened = 11,        // with a descriptor; else as kDialled
-  kAct = 12,           // to a helper (helper.h): text: the name of the act; with its end of a socket pair, and a memory file that
-                       // holds what the act is told
+  kOpened = 11,        // with a descriptor; or as kDialled
+  kAct = 12,           // to a helper (helper.h); text: the name of the act; with its end of a socket pair, and a memory file with
+                       // the text for the act
   kActed = 13,         // value: the StatusCode, text: the sentence
 };
 
 struct KeeperMessage {
-  static constexpr uint32_t kVersion = 2;  // changes with what is said, and with CarriagePage
+  static constexpr uint32_t kVersion = 2;  // changes with these words, and with CarriagePage
   static constexpr size_t kTextBytesMax = 2048;
 
   uint32_t version = kVersion;
@@ -56,8 +56,8 @@ struct KeeperMessage {
   uint64_t value = 0;
 };
 
-// The text of kStart. Its descriptors: the listening socket, what becomes readable when the service's owner has ended; each if
-// there is one.
+// The text of kStart. Its descriptors, each if there is one: the listening socket, and one that becomes readable when the
+// service's owner has ended.
 struct StartText {
   bool has_listener = false;
   bool has_owner = false;
@@ -73,21 +73,21 @@ struct ReceivedWord {
   std::vector<UniqueFd> fds;
 };
 
-// Errors as of SendMessage(); waits 10 s at most.
+// Sends a word; waits 10 s at most. Errors are those of SendMessage().
 Status SendWord(int socket, const KeeperMessage& message, std::span<const int> fds = {}, std::string_view text = {});
-// Errors as of ReceiveMessage(); kVersionMismatch for a peer of another release.
+// Receives a word. Errors are those of ReceiveMessage(); kVersionMismatch for a peer of another release.
 Result<ReceivedWord> ReceiveWord(int socket, uint64_t deadline_ns);
 
 // What a keeper has of a session.
 struct KeptSession {
   uint64_t number = 0;
   UniqueFd page;    // carriage.h
-  UniqueFd socket;  // of the channel
+  UniqueFd socket;  // of its channel
   Channel::Files files;
   UniqueFd peer_process;                  // Channel::peer_process(); may be invalid
   std::map<uint32_t, UniqueFd> segments;  // by id
 
-  // Of a message kSession.
+  // Makes one from a word kSession. kInternal when descriptors are missing.
   static Result<KeptSession> From(ReceivedWord word);
 };
 Status SendSession(int socket, uint64_t number, int page, int channel_socket, const Channel::Files& files, int peer_process);
