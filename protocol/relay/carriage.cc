@@ -31,7 +31,7 @@ Status CheckPage(const CarriagePage& page) {
 
 Carriage::Carriage(KeeperLine* keeper, uint64_t number, Mapping memory)
     : keeper_(keeper), number_(number), memory_(std::move(memory)), page_(reinterpret_cast<CarriagePage*>(memory_.data())) {
-  // What was never used is not looked at: it takes no memory.
+  // Does not look at entries that were never used, so they take no memory.
   for (size_t i = 0; i < page_->segments_used.load(); ++i) {
     const uint32_t id = page_->segments[i].id.load();
     if (id == 0) {

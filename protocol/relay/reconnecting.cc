@@ -12,11 +12,11 @@ namespace {
 
 constexpr uint64_t kPauseNsMin = 5'000'000;
 constexpr uint64_t kPauseNsMax = 500'000'000;
-// Before the attempt that follows a link which came about, but did not last.
+// The longest pause after a link that came about but did not last.
 constexpr uint64_t kShortPauseNsMax = 20'000'000;
-// One attempt; an address that swallows packets must not use up the whole time.
+// How long one attempt may take: an address that swallows packets must not use up the whole time.
 constexpr uint64_t kAttemptNsMax = 2'000'000'000;
-// A link that lasted so long was no failed attempt.
+// A link that lasted so long does not count as a failed attempt.
 constexpr uint64_t kLastedNs = 100'000'000;
 
 class Reconnecting : public LinkSupply {
@@ -47,7 +47,7 @@ class Reconnecting : public LinkSupply {
   }
 
  private:
-  // Until it is time for the next attempt. False when there is to be none.
+  // Waits until it is time for the next attempt. False when there is to be none.
   bool Pause(uint64_t deadline_ns) {
     const uint64_t until_ns = MonotonicNs() + pause_ns_;
     MutexLock lock(mutex_);
@@ -60,7 +60,7 @@ class Reconnecting : public LinkSupply {
   }
 
   const ConnectFunction connect_;
-  // Of the thread in Next().
+  // For the thread in Next().
   uint64_t pause_ns_ = 0;
   uint64_t connected_ns_ = 0;
 

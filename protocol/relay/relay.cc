@@ -1,6 +1,6 @@
-// Life of a relay, its threads, and the segments it knows. How it begins is in relay_handshake.cc, what it sends in
-// relay_send.cc, what it receives in relay_receive.cc, errands in relay_errands.cc, what becomes of it when its link is lost in
-// relay_resume.cc.
+// Life of a relay, its threads, and the segments it knows. Other files have the rest: how it begins (relay_handshake.cc), what it
+// sends (relay_send.cc, relay_errands.cc), what it receives (relay_receive.cc), and what happens when its link is lost
+// (relay_resume.cc).
 #include "protocol/relay/relay.h"
 
 #include <poll.h>
@@ -116,8 +116,8 @@ void Relay::CloseLink(bool drop) {
   }
 }
 
-// The end of a session that can go on has to arrive: both ends say it, and the first to say it waits for the other. Neither
-// waits for the second to arrive: whoever misses that comes back, and finds no session.
+// The end of a session that can go on must arrive. Both ends say it, and the first to say it waits for the other's. Neither waits
+// until the second has arrived: an end that misses it comes back, and finds no session.
 bool Relay::Finished() const {
   if (end_said_ns_.load() == 0) return false;
   return resumption_.supply == nullptr || end_heard_.load() || given_up_.load();
@@ -131,7 +131,7 @@ void Relay::Wake() {
 void Relay::WatchSocket() {
   bool alive = true;
   while (!Finished()) {
-    // A hung-up socket is always readable: no poll of it can wait any more. poll() skips negative descriptors.
+    // A hung-up socket is always readable, so polling it would not wait any more. poll() skips negative descriptors.
     pollfd ready[] = {{alive ? channel_->socket() : -1, POLLIN, 0}, {wake_.get(), POLLIN, 0}};
     poll(ready, 2, kWatchSliceMs);
     uint64_t count = 0;
@@ -158,7 +158,7 @@ Status Relay::AddSegment(const SegmentOffer& offer, int fd, std::span<const std:
   MutexLock lock(segments_mutex_);
   if (segments_.contains(offer.id)) return RelayViolation("the peer offered segment " + std::to_string(offer.id) + " twice");
   RETURN_IF_ERROR(carriage_->AddSegment(offer.id, offer.size_bytes));
-  // First of all: who finds the segment known must also find its offer, to send it ahead.
+  // The offer comes first. A thread that finds the segment known must also find its offer, to send it ahead.
   if (!message.empty()) RETURN_IF_ERROR(Record(message));
   segments_.emplace(offer.id, memory);
   segment_bytes_ += offer.size_bytes;

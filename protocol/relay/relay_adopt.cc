@@ -1,9 +1,9 @@
-// How a relay goes on with a session whose process has ended in the middle of it: by what the rings and the page say
+// How a relay goes on with a session whose process has ended in the middle of it, by what the rings and the page say
 // (carriage.h).
 //
-// What the process before had sent is not known, and need not be: it was at most what the peer has published by now. So that is
-// what the numbers begin with, and when the other host tells what it has they are set back, as after any lost link
-// (relay_resume.cc). What had arrived is known to the last whole step; what came behind it is sent again.
+// How far the process before had sent is not known, and need not be: at most what the peer has published by now. So the numbers
+// begin with that. When the other host tells what it has, they are set back, as after any lost link (relay_resume.cc). What had
+// arrived is known up to the last whole step; what came after that is sent again.
 #include <utility>
 
 #include "protocol/base/log.h"
@@ -58,7 +58,7 @@ Status Relay::TakeUp(KeptSession& kept) {
   frames_received_.store(carriage_->page().heard.load());
   end_heard_.store(carriage_->page().end_heard.load() != 0);
   RETURN_IF_ERROR(TakeUpSegments(kept));
-  // Before any thread: what was on its way off the socket is known again before something refers to it.
+  // Before any thread starts: what was being taken off the socket must be known again before something refers to it.
   first_message_ = true;
   const Status alive = channel_->ProcessSocket();
   if (!alive.ok()) LogDebug("the peer of a session that goes on has left: {}", alive.message());

@@ -1,4 +1,4 @@
-// What a relay sends besides what its peer says: messages that no record follows, what has arrived, what has to be told again
+// What a relay sends besides what its peer says: messages that no record follows, what has arrived, and what has to be told again
 // over a new link.
 #include <chrono>
 
@@ -9,10 +9,10 @@
 namespace tessera {
 namespace {
 
-// Messages of the socket that are kept until they are acknowledged. No more are taken from it then; what one look at the
-// socket brings at once (its buffer) comes on top.
+// How many messages of the socket are kept until they are acknowledged. At this bound no more are taken from the socket. What one
+// look at the socket brings at once (its buffer) comes on top.
 constexpr size_t kControlsKeptMax = 1024;
-// Something is said on an idle link that can go on so often.
+// How often something is said on an idle link, if the session can go on without it.
 constexpr auto kProbeEvery = std::chrono::seconds(2);
 
 }  // namespace
@@ -23,10 +23,10 @@ void Relay::Errand() {
   errands_changed_.notify_all();
 }
 
-// What the other threads find to be sent that have to go on, and never wait for the link.
+// Sends what other threads have found to be sent. Those threads have to go on, and never wait for the link.
 void Relay::RunErrands() {
   for (bool first = true;; first = false) {
-    bool probe = first && resumption_.supply != nullptr;  // both ends are heard of at once
+    bool probe = first && resumption_.supply != nullptr;  // so each end hears of the other at once
     {
       MutexLock lock(errands_mutex_);
       while (!errand_ && !errands_over_ && !probe) {
@@ -40,7 +40,7 @@ void Relay::RunErrands() {
       errand_ = false;
     }
     MutexLock lock(send_mutex_);
-    if (link_ == nullptr) continue;  // the next one is an errand of its own
+    if (link_ == nullptr) continue;  // the next link brings an errand of its own
     Status status = Resend();
     if (status.ok()) status = SendControls();
     if (status.ok()) status = SendReceipts();
@@ -52,11 +52,11 @@ void Relay::RunErrands() {
 
 Status Relay::Resend() {
   if (!resend_) return Status::Ok();
-  resend_ = false;  // a link that replaces this one sets it again
+  resend_ = false;  // the next new link sets it again
   for (auto& source : sources_) {
     const Status sent = SendBatch(*source);
     if (link_ == nullptr) return sent;
-    // What the peer has broken is its own thread's to tell.
+    // The ring's own thread reports what the peer has broken.
     if (!sent.ok()) LogDebug("not sent again: {}", sent.message());
   }
   return end_.empty() ? Status::Ok() : SendEnd();
@@ -97,7 +97,7 @@ Status Relay::AwaitRoomForControls() {
     }
     RETURN_IF_ERROR(SendControls());
     RETURN_IF_ERROR(Flush());
-    // Acknowledged by the receiving thread, which takes no lock of ours for it: so this looks again by itself.
+    // The receiving thread acknowledges them, and takes no lock of ours for it. So this has to look again by itself.
     link_changed_.wait_for(send_mutex_, std::chrono::milliseconds(1));
     if (link_ == nullptr) return Status(StatusCode::kUnavailable, "the link is lost");
   }

@@ -1,4 +1,4 @@
-// How a relay begins: hello and welcome over the link, or a question, or a refusal.
+// How a relay begins: a hello and a welcome over the link, a question, or a refusal.
 #include "protocol/relay/relay.h"
 
 #include <algorithm>
@@ -12,13 +12,13 @@
 namespace tessera {
 namespace {
 
-// What one end says to the other before a session has begun: a control message, and what may stand before it.
+// What one end says to the other before a session has begun: a control message, and what may come before it.
 struct Words {
-  std::vector<std::byte> message;  // empty: only the other was said
+  std::vector<std::byte> message;  // empty: only `resume` was said
   std::vector<std::byte> resume;   // payload of a kResume frame
 };
 
-// The next frame of the handshake; nothing else has a meaning then.
+// Receives the next frame of the handshake. No other kind of frame has a meaning then.
 Status ReceiveFrame(Link& link, Words* words) {
   return link
       .Receive([words](const FrameHeader& header) -> Result<std::span<std::byte>> {
@@ -33,7 +33,7 @@ Status ReceiveFrame(Link& link, Words* words) {
       .status();
 }
 
-// The other host's answer to a message.
+// Sends a message and returns the other host's answer.
 Result<Words> Ask(Link& link, std::span<const std::byte> message) {
   RETURN_IF_ERROR(SendControl(link, message));
   Words words;
@@ -41,10 +41,11 @@ Result<Words> Ask(Link& link, std::span<const std::byte> message) {
   return words;
 }
 
-// A link that belongs to somebody who keeps it.
+// A pointer to a link that somebody else owns.
 std::shared_ptr<Link> Borrowed(Link& link) { return {std::shared_ptr<void>(), &link}; }
 
-// A question as it goes on to the server. One of another version has nothing left but that.
+// A question in the form in which it goes on to the server, with the peer's name. Of a question of another wire version only that
+// version is left.
 Result<std::vector<std::byte>> AskedBy(const std::string& peer, std::span<const std::byte> message) {
   Result<ServerQuery> query = ServerQuery::Decode(message);
   if (!query.ok()) return query.status();
@@ -54,7 +55,7 @@ Result<std::vector<std::byte>> AskedBy(const std::string& peer, std::span<const 
   return std::vector<std::byte>(encoder.bytes().begin(), encoder.bytes().end());
 }
 
-// How a connection ends on which the client asked a question (server_query.h) instead of saying hello.
+// The result for a connection on which the client asked a question (server_query.h) instead of saying hello.
 Status Answered() { return Status(StatusCode::kUnavailable, "the client asked a question and left"); }
 
 }  // namespace
@@ -78,7 +79,7 @@ Result<std::unique_ptr<Relay>> Relay::AtClient(UniqueFd socket, std::shared_ptr<
   }
   Result<ClientHello> hello = ClientHello::Decode(message->bytes);
   if (!hello.ok()) return hello.status();
-  // Whether the versions suit each other is the server's question; the rest of the message only makes sense in ours.
+  // The server decides whether the versions fit. But this process can read the rest of the message only in its own version.
   if (const Status ours = CheckPeerVersion("client", hello->wire_version, hello->spec_hash, hello->spec_hash); !ours.ok()) {
     Refuse(socket.get(), ours);
     return ours;
@@ -142,7 +143,7 @@ Result<std::unique_ptr<Relay>> Relay::AtServer(const Dial& dial, std::shared_ptr
   }
   Result<ClientHello> hello = ClientHello::Decode(message);
   if (!hello.ok()) return hello.status();
-  // A hello of another wire version cannot be read, and so not be passed on.
+  // A hello of another wire version cannot be read, so it cannot be passed on either.
   const Status version = CheckPeerVersion("client", hello->wire_version, hello->spec_hash, hello->spec_hash);
   if (!version.ok()) return RefuseOver(*link, version);
   if (!hello->mirrored) return RelayViolation("the link brought the hello of a client that does not know of it");
@@ -163,7 +164,7 @@ Result<std::unique_ptr<Relay>> Relay::AtServer(const Dial& dial, std::shared_ptr
     resumption.supply = returning->Admit(link, peer, &resumption.token);
     offer = ResumeOffer{resumption.token, static_cast<uint32_t>(resumption.grace_ns / 1'000'000)}.Encode();
   }
-  // Kept before the client hears that there is a session.
+  // The keeper has the session before the client hears that there is one.
   Result<std::unique_ptr<Relay>> relay = Make(std::move(*channel), files, link, std::move(resumption), peer, keeper);
   if (!relay.ok()) return RefuseOver(*link, relay.status());
   Status sent = offer.empty() ? Status::Ok() : link->Send({FrameKind::kResume, 0, offer.size(), 0, 0}, offer);

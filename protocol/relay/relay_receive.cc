@@ -1,4 +1,4 @@
-// From the link to this host: frames are checked, and put where they belong.
+// From the link to this host: checks frames and puts them where they belong.
 #include "protocol/relay/relay.h"
 
 #include <utility>
@@ -43,7 +43,7 @@ Result<std::span<std::byte>> Relay::PlaceOf(const FrameHeader& header) {
       }
       const uint64_t end = header.position + header.bytes;
       if (end > sink->room_end) {
-        // The reader's word, which it writes for every record: not looked at for every one.
+        // The reader writes its word for every record, so it is not read for every frame.
         Result<uint64_t> released = sink->ring.Released();
         if (!released.ok()) return released.status();
         sink->room_end = *released + sink->ring.size_bytes();
@@ -56,7 +56,7 @@ Result<std::span<std::byte>> Relay::PlaceOf(const FrameHeader& header) {
     }
     case FrameKind::kTransfer:
     case FrameKind::kTransferPart: {
-      // One of which a part had arrived when the link was lost comes again as a whole.
+      // If only a part of a transfer had arrived when the link was lost, all of it comes again.
       if (header.number != transfers_received_ + 1) return RelayViolation("the link brought a transfer out of order");
       if (header.bytes == 0) return std::span<std::byte>();
       const auto bytes = FindRange(header.target, header.position, header.bytes, &receiving_into_);
@@ -80,7 +80,7 @@ Status Relay::Arrived(const FrameHeader& header) {
   switch (header.kind) {
     case FrameKind::kControl:
       RETURN_IF_ERROR(ControlArrived(received_));
-      controls_received_.store(header.number);  // not before all of it is done (carriage.h)
+      controls_received_.store(header.number);  // only after all of it is done (carriage.h)
       carriage_->page().offer_arriving.store(0);
       if (header.number - controls_told_.load() >= kControlsAckStep) Errand();
       return Status::Ok();
@@ -181,7 +181,7 @@ Status Relay::OfferArrived(const SegmentOffer& offer, std::span<const std::byte>
       offer.size_bytes > kSegmentBytesMax) {
     return RelayViolation("the link brought the offer of a segment that cannot be mirrored");
   }
-  // The one that the process before this one made, if it came so far: the peer may have it already.
+  // The file that the process before this one made, if it came that far: the peer may have it already.
   std::atomic<uint64_t>& arriving = carriage_->page().offer_arriving;
   const bool known =
       adopted_file_.valid() && arriving == offer.id && CheckSegmentFile(adopted_file_.get(), offer.size_bytes).ok();
@@ -206,7 +206,7 @@ Status Relay::RefuseOffer(const SegmentOffer& offer, const Status& why) {
   Encoder encoder;
   SegmentClose{offer.id}.Encode(encoder);
   MutexLock lock(controls_mutex_);
-  // Behind an end of the process before this one it comes again.
+  // If the process before this one ended here, the offer comes again.
   if (!carriage_->WasLast(encoder.bytes())) RETURN_IF_ERROR(carriage_->Record(encoder.bytes()));
   Errand();
   return Status::Ok();

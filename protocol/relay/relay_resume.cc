@@ -1,19 +1,19 @@
 // A lost link, and how a session goes on over the next one.
 //
-// Nothing is copied to be able to: the rings keep their bytes until the far reader has released them, the ring of transfers
-// keeps the ranges until their bytes have arrived, and messages are kept until they are acknowledged. Each has a position or
-// a number. When the link is lost
-// 1. it is closed, and the receiving thread, which has left it, takes it away from the senders: nothing older is applied after
-//    this, here or (by the same steps) on the far side;
-// 2. over the next link each end tells what it has received (ResumeState);
-// 3. each sets its numbers back to what the other has, and sends on from there, in the usual order.
+// Nothing is copied for this. The rings keep their bytes until the far reader has released them. The ring of transfers keeps the
+// ranges until their bytes have arrived. Messages are kept until they are acknowledged. Each has a position or a number. When the
+// link is lost:
+// 1. It is closed. The receiving thread, which has left it, takes it away from the senders. After this nothing older is applied,
+//    here or (by the same steps) on the far side.
+// 2. Over the next link each end tells what it has received (ResumeState).
+// 3. Each end sets its numbers back to what the other has, and sends on from there, in the usual order.
 //
 // Why a range may be read again from its segment, though its owner may have written there since: a transfer that is sent again
-// is one that had not arrived whole. The far side takes frames in order, so no ring bytes arrived that were sent after it, and
-// they hold the record that refers to it: the far side has not looked at the range, has told nobody that it did, and so the
-// owner has not been free to use the range for something else. What it writes there nevertheless would have been seen through
-// shared memory as well. A transfer that had arrived may have been overwritten by now, by the next user of staging for
-// instance: it has a number that the far side has received, and is never sent again.
+// had not arrived whole. The far side takes frames in order, so no ring bytes arrived that were sent after it. Those bytes hold
+// the record that refers to it. So the far side has not looked at the range and has told nobody that it did, and the owner was
+// not free to use the range for something else. What the owner writes there nevertheless would have been seen through shared
+// memory as well. A transfer that had arrived may have been overwritten by now, for instance by the next user of staging. But the
+// far side has received its number, and it is never sent again.
 #include <algorithm>
 #include <utility>
 
@@ -25,17 +25,17 @@
 namespace tessera {
 namespace {
 
-// A short outage is nobody's business; a longer one is told once.
+// The log is silent about a shorter outage, and tells of a longer one once.
 constexpr uint64_t kTellAfterNs = 2'000'000'000;
-// A link on which nothing arrives for so long, though the other end probes it, is dead whatever the kernel says: a tunnel or a
-// proxy may still hold our end of it. As long as a silent host is given.
+// A link is dead when nothing arrives for so long although the other end probes it, whatever the kernel says: a tunnel or a proxy
+// may still hold our end. A silent host gets the same time.
 constexpr uint64_t kSilenceNsMax = 8'000'000'000;
 
-// While nothing has come from the other host it may never have heard the welcome, and a program that was told so is not coming
-// back. One that was welcomed says something at once.
+// While nothing has come from the other host, it may never have heard the welcome. A program that was told so does not come back.
+// One that was welcomed says something at once.
 constexpr uint64_t kUnheardGraceNsMax = 3'000'000'000;
 
-// The other end's first words on a link that we brought.
+// Receives the other end's first words on a link that we made.
 Result<std::vector<std::byte>> ReceiveState(Link& link) {
   std::vector<std::byte> payload;
   Result<FrameHeader> header = link.Receive([&](const FrameHeader& header) -> Result<std::span<std::byte>> {
@@ -68,7 +68,7 @@ std::shared_ptr<Link> Relay::GoOn(const std::shared_ptr<Link>& lost) {
   }
   const std::string what = "the link to the other host is lost";
   if (resumption_.supply == nullptr || end_heard_.load() || aborted) return GiveUp(Status(StatusCode::kUnavailable, what));
-  // Of a process that went on with the session: what the one before it had used up of the grace time counts.
+  // If a process went on with the session, the grace time that the one before it had used up counts.
   const uint64_t began_ns = outage_began_ns_.load() != 0 ? std::min(outage_began_ns_.load(), MonotonicNs()) : MonotonicNs();
   const bool heard = frames_received_.load(std::memory_order_relaxed) != 0;
   const uint64_t grace_ns = heard ? resumption_.grace_ns : std::min(resumption_.grace_ns, kUnheardGraceNsMax);
@@ -105,7 +105,7 @@ std::shared_ptr<Link> Relay::GoOn(const std::shared_ptr<Link>& lost) {
     }
     if (!we_came) (void)RefuseOver(*next->link, agreed).ok();
     next->link->Close();
-    // To the client a session that is not there any more is a server that is gone.
+    // To the client a session that is gone is a server that is gone.
     return GiveUp(agreed.code() == StatusCode::kNotFound ? Status(StatusCode::kUnavailable, agreed.message()) : agreed);
   }
 }
@@ -127,7 +127,7 @@ Status Relay::Agree(NextLink& next) {
     MutexLock lock(send_mutex_);
     RETURN_IF_ERROR(Rewind(*theirs));
   }
-  // What was set back stays right when this is lost: nothing is sent before both have told.
+  // What was set back stays right if this link is lost: nothing is sent before both ends have told.
   return we_came ? Status::Ok() : tell();
 }
 
@@ -202,7 +202,7 @@ void Relay::CheckTimes() {
       LogWarning("a session is without a link to the other host, and waits up to {} s for another",
                  resumption_.grace_ns / 1'000'000'000);
     }
-    // The supply keeps the deadline; one that has begun and says nothing does not.
+    // The supply keeps the deadline. A link that has begun and says nothing does not.
     if (now_ns > began_ns + resumption_.grace_ns) CloseLink(true);
   } else if (probed_.load(std::memory_order_relaxed) && now_ns > frames_seen_ns_ + kSilenceNsMax) {
     LogInfo("the link of a session is silent: another is looked for");

@@ -1,4 +1,4 @@
-// From this host to the link: what the peer said, published and read.
+// From this host to the link: sends what the peer has said, published and read.
 #include "protocol/relay/relay.h"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ Status Relay::Flush() { return link_ == nullptr ? Status::Ok() : LoseLinkUnless(
 
 Status Relay::LoseLinkUnless(Status sent) {
   if (sent.ok()) return sent;
-  // The receiving thread learns of it, and looks for the next.
+  // The receiving thread notices, and looks for the next link.
   link_->Close();
   link_.reset();
   return sent;
@@ -47,7 +47,7 @@ void Relay::SendRing(Source& source) {
       });
   }
   if (sending_.fetch_sub(1) == 1) SayEnd(status);
-  channel_->Fail(status);  // when the ring or the link is what failed
+  channel_->Fail(status);  // in case the ring or the link has failed
 }
 
 void Relay::SendRanges() {
@@ -94,8 +94,8 @@ Status Relay::SendBatch(Source& source) {
     end = source.ring.Published();
   }
   if (source.ring.broken()) return RelayViolation("the peer broke the rules of a ring");
-  // In this order: what records up to `end` refer to is in the socket or in the ring of transfers by now. The socket is asked
-  // only when the peer has said that an offer was put there.
+  // The order matters: what records up to `end` refer to is in the socket or in the ring of transfers by now. The socket is read
+  // only when the peer has said that it put an offer there.
   if (const uint32_t offers = channel_->transfers_in().ToldElsewhere(); offers != offers_seen_) {
     offers_seen_ = offers;
     const Status alive = channel_->ProcessSocket();
@@ -110,7 +110,7 @@ Status Relay::SendBatch(Source& source) {
     send_buffer_.resize(bytes);
     source.ring.ReadAt(at, send_buffer_);
     if (at + bytes == end) source.visible = end;
-    // Told before the frame is: the far side may acknowledge it at once.
+    // Set before the frame is sent: the far side may acknowledge it at once.
     source.sent.store(at + bytes, std::memory_order_release);
     RETURN_IF_ERROR(Transmit({FrameKind::kRing, static_cast<uint32_t>(source.id), bytes, at, source.visible}, send_buffer_));
     at += bytes;
@@ -132,8 +132,8 @@ Status Relay::SendControls() {
   }
 }
 
-// The records stay in their ring until the far side has told that their bytes are there (TransfersAcked): so the ring is also
-// the list of what may have to be sent again, and its size the bound of that list.
+// The records stay in their ring until the far side has told that their bytes are there (TransfersAcked). So the ring is also the
+// list of what may have to be sent again, and its size bounds that list.
 Status Relay::SendTransfers() {
   const TransferPlaces places{channel_->sizes().transfer_bytes};
   RingConsumer& in = channel_->transfers_in();
@@ -161,14 +161,14 @@ Status Relay::SendTransfer(const TransferRecord& transfer) {
   Memory memory;
   std::span<const std::byte> bytes = FindRange(transfer.segment, transfer.offset, transfer.length, &memory);
   if (bytes.data() == nullptr) {
-    // Its offer was sent before, so it waits in the socket.
+    // Its offer was sent earlier, so it waits in the socket.
     const Status alive = channel_->ProcessSocket();
     if (!alive.ok()) LogDebug("the peer has left: {}", alive.message());
     bytes = FindRange(transfer.segment, transfer.offset, transfer.length, &memory);
   }
-  RETURN_IF_ERROR(SendControls());  // the offer may have been taken from the socket just now, here or on another thread
+  RETURN_IF_ERROR(SendControls());  // here or on another thread the offer may just have been taken from the socket
   if (bytes.data() == nullptr) {
-    // Closed on both sides: nobody can look at it any more. Only its number is told.
+    // The segment is closed on both sides, so nobody can look at it any more. Only the transfer's number is told.
     if (!IsClosed(transfer.segment)) {
       return RelayViolation("the peer published a range outside of segment " + std::to_string(transfer.segment));
     }
@@ -179,9 +179,9 @@ Status Relay::SendTransfer(const TransferRecord& transfer) {
   do {
     const auto part = bytes.first(std::min<uint64_t>(bytes.size(), kFrameBytesMax));
     whole = part.size() == bytes.size();
-    // Told before the frame is: the far side may acknowledge it at once.
+    // Set before the frame is sent: the far side may acknowledge it at once.
     if (whole) transfers_sent_.store(transfer.number, std::memory_order_release);
-    // The peer may go on writing meanwhile: then a part of that travels as well, as shared memory would show it.
+    // The peer may go on writing meanwhile. Then a part of that travels as well, as with shared memory.
     const FrameKind kind = whole ? FrameKind::kTransfer : FrameKind::kTransferPart;
     RETURN_IF_ERROR(Transmit({kind, transfer.segment, part.size(), at, transfer.number}, part));
     bytes = bytes.subspan(part.size());
@@ -205,7 +205,7 @@ void Relay::SayEnd(const Status& why) {
 }
 
 Status Relay::SendEnd() {
-  RETURN_IF_ERROR(Resend());  // behind everything else, also when that has to be sent again
+  RETURN_IF_ERROR(Resend());  // the end goes after everything else, also after what has to be sent again
   RETURN_IF_ERROR(SendControls());
   if (end_sent_) return Status::Ok();
   end_sent_ = true;

@@ -23,11 +23,11 @@
 namespace tessera {
 namespace {
 
-// While there is a connection that may be late.
+// How long poll() waits while there is a connection that may be late.
 constexpr int kSweepMs = 500;
-// Accepted before others are looked at again.
+// How many connections are accepted in a row before others are looked at again.
 constexpr int kTakenAtOnceMax = 64;
-// Between two looks at all connections, however much happens.
+// The least time between two looks at all connections, however much happens.
 constexpr uint64_t kSweepNsMin = 100'000'000;
 
 Strangers::Id IdOf(const RelaySession& session) { return reinterpret_cast<Strangers::Id>(&session); }
@@ -157,7 +157,7 @@ bool RelayService::Take(const Accept& accept, const Carry& carry) {
       return true;
     }
     if (connection.status().code() == StatusCode::kTimedOut) {
-      accepting_.End();  // nobody waits, or it has left
+      accepting_.End();  // nobody waits, or whoever waited has left
       return false;
     }
     accepting_.Begin(connection.status(), MonotonicNs());
@@ -192,7 +192,7 @@ bool RelayService::Take(const Accept& accept, const Carry& carry) {
     session.first_byte_ns_ = MonotonicNs() + std::min(kFirstByteNs, options_.hello_timeout_ns);
     session.silent_ = std::move(*connection);
   } else {
-    Begin(session, std::move(*connection), carry);  // one that stands for a connection: nothing is to be read there
+    Begin(session, std::move(*connection), carry);  // its descriptor only stands for a connection: there is nothing to read
   }
   return true;
 }
@@ -209,7 +209,7 @@ void RelayService::HearSilent(const Carry& carry) {
 
 void RelayService::Begin(RelaySession& session, UniqueFd connection, const Carry& carry) {
   session.Uses(connection.get());
-  // shared: std::function copies what it holds.
+  // A shared pointer, since std::function copies what it holds.
   const auto held = std::make_shared<UniqueFd>(std::move(connection));
   Start(session, [&session, &carry, held] { carry(std::move(*held), session); });
 }
@@ -247,7 +247,7 @@ void RelayService::MakeRoom(RelaySession& session) {
 }
 
 void RelayService::MakeRoomOfProved() {
-  std::vector<RelaySession*> proved;  // the oldest first
+  std::vector<RelaySession*> proved;  // oldest first
   for (const auto& session : sessions_) {
     if (session->proved_.load() && !session->established_.load() && !session->made_room_.load()) proved.push_back(session.get());
   }

@@ -15,8 +15,8 @@ struct ReturningLinks::Session {
   const std::string peer;
   Mutex mutex;
   ConditionVariable changed;
-  std::shared_ptr<Link> current GUARDED_BY(mutex);  // in the session's hands
-  NextLink next GUARDED_BY(mutex);                  // waits to be taken
+  std::shared_ptr<Link> current GUARDED_BY(mutex);  // the one that the session uses
+  NextLink next GUARDED_BY(mutex);                  // waits for the session to take it
   bool stopped GUARDED_BY(mutex) = false;
 };
 
@@ -84,7 +84,7 @@ Status ReturningLinks::Return(std::shared_ptr<Link> link, std::vector<std::byte>
   std::shared_ptr<Session> found;
   {
     MutexLock lock(mutex_);
-    // All of them, so that the time tells nothing.
+    // Compares with every session, so that the time taken reveals nothing.
     for (const auto& session : sessions_) {
       if (session->token.Equals(state->token)) found = session;
     }
@@ -92,8 +92,8 @@ Status ReturningLinks::Return(std::shared_ptr<Link> link, std::vector<std::byte>
   if (found == nullptr || found->peer != peer) return over;
   MutexLock lock(found->mutex);
   if (found->stopped) return over;
-  // Fences: what the session still does with its link fails, and nothing that is on its way there is applied after what
-  // comes over the new one, which is taken only when the thread that receives has left the old one.
+  // Cuts the old link off. What the session still does with it fails. The new link is taken only when the receiving thread has
+  // left the old one, so nothing from the old one is applied after what comes over the new one.
   if (found->current != nullptr) found->current->Drop();
   if (found->next.link != nullptr) found->next.link->Drop();
   found->next = {std::move(link), std::move(said)};
