@@ -1,11 +1,11 @@
 // What a session needs to go on when the process of its relay has ended, at whatever instruction. That is the descriptors of its
 // channel and segments, which a keeper has (keeper_line.h), and a page of shared memory with what is written nowhere else.
 //
-// Most of a relay's state is in the rings already. Their headers say how far they are published and read. The other host keeps
-// bytes until they were read, and sends again what is beyond that. How far was sent need not be known: the other host tells what
-// it has (relay_resume.cc), and that is checked against what the peer has published. The rest is in the page. Each event is done
-// in steps, and a process that ends right after any step does no harm. The table has the steps of each event, and what becomes of
-// it when the process ends after one of them:
+// Most of a relay's state is in the rings already. Their headers say how far they are published and read. The other host sends
+// bytes beyond that again, since it keeps them until they were read. How far was sent need not be known: the other host tells
+// what it has (relay_resume.cc), and that is checked against what the peer has published. The rest is in the page. Each event is
+// done in steps, and a process that ends right after any step does no harm. The table has the steps of each event, and what
+// becomes of it when the process ends after one of them:
 //
 // A transfer arrives         1 its bytes are in the segment  2 transfers_received
 //   after 1                  it comes again; nothing that refers to it has come, so nobody has looked

@@ -206,7 +206,7 @@ Status Relay::RefuseOffer(const SegmentOffer& offer, const Status& why) {
   Encoder encoder;
   SegmentClose{offer.id}.Encode(encoder);
   MutexLock lock(controls_mutex_);
-  // If the process before this one ended here, the offer comes again.
+  // If the process before this one ended here, the offer comes again, and its end is recorded already.
   if (!carriage_->WasLast(encoder.bytes())) RETURN_IF_ERROR(carriage_->Record(encoder.bytes()));
   Errand();
   return Status::Ok();

@@ -31,8 +31,8 @@ constexpr uint64_t kTellAfterNs = 2'000'000'000;
 // may still hold our end. A silent host gets the same time.
 constexpr uint64_t kSilenceNsMax = 8'000'000'000;
 
-// While nothing has come from the other host, it may never have heard the welcome. A program that was told so does not come back.
-// One that was welcomed says something at once.
+// While nothing has come from the other host, it may never have heard the welcome. Its program was then told that the session
+// failed, and does not come back. A program that was welcomed says something at once.
 constexpr uint64_t kUnheardGraceNsMax = 3'000'000'000;
 
 // Receives the other end's first words on a link that we made.
