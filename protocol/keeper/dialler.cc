@@ -59,7 +59,7 @@ Status Dialler::Start() {
   if (line_.valid()) return Status::Ok();
   Result<std::pair<UniqueFd, UniqueFd>> line = MakeSocketPair();
   if (!line.ok()) return line.status();
-  if (process_ >= 0) {  // it hung up, so it is about to end
+  if (process_ >= 0) {  // its line is closed, so it is about to end
     kill(process_, SIGKILL);
     waitpid(process_, nullptr, 0);
     process_ = -1;

@@ -40,7 +40,7 @@ class RangeAllocator {
   // returns 0.
   uint64_t Free(uint64_t base);
 
-  // The range in use that contains `address`.
+  // The range in use that contains `address`; nothing when none does.
   std::optional<Range> Find(uint64_t address) const;
   bool Contains(uint64_t address) const { return whole_.contains(address); }
   const Range& whole() const { return whole_; }

@@ -1,4 +1,4 @@
-// The client's end of a lost link: connects again.
+// The client's end of a lost link: it connects again.
 #include <algorithm>
 #include <chrono>
 #include <utility>

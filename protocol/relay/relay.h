@@ -241,7 +241,7 @@ class Relay {
   Status over_ GUARDED_BY(send_mutex_);                 // not ok: there will be no link any more, and why
   bool resend_ GUARDED_BY(send_mutex_) = false;         // the link is new: send everything from the numbers on
   std::vector<std::byte> send_buffer_ GUARDED_BY(send_mutex_);
-  uint32_t offers_seen_ GUARDED_BY(send_mutex_) = 0;    // ToldElsewhere() when the socket was looked at last
+  uint32_t offers_seen_ GUARDED_BY(send_mutex_) = 0;    // ToldElsewhere() at the last look at the socket
   std::vector<std::byte> end_ GUARDED_BY(send_mutex_);  // our Goodbye, set once everything before it was sent
   bool end_sent_ GUARDED_BY(send_mutex_) = false;
 
@@ -261,7 +261,7 @@ class Relay {
   std::atomic<uint64_t> frames_received_{0};
   std::atomic<bool> probed_{false};  // the other end probes the link, so its silence means something
 
-  // Of the receiving thread.
+  // For the receiving thread only.
   UniqueFd adopted_file_;            // of the segment in offer_arriving: its offer may come again
   std::vector<std::byte> received_;  // a payload that does not go straight into a segment
   Memory receiving_into_;
@@ -281,17 +281,17 @@ class Relay {
   std::atomic<uint64_t> end_said_ns_{0};    // 0: not yet
   std::atomic<bool> end_heard_{false};      // the other host's Goodbye
   std::atomic<bool> given_up_{false};       // there will be no link any more
-  // Of the watching thread.
+  // For the watching thread only.
   uint64_t outage_told_ns_ = 0;
   uint64_t frames_seen_ = 0;
   uint64_t frames_seen_ns_ = 0;
 
   Mutex segments_mutex_;
-  // With the entries of carriage_.
+  // Changes together with the entries of carriage_.
   std::map<uint32_t, Memory> segments_ GUARDED_BY(segments_mutex_);
   uint64_t segment_bytes_ GUARDED_BY(segments_mutex_) = 0;  // of all segments
   uint64_t segment_bytes_max_ = UINT64_MAX;
-  int refusals_told_ = 0;                                         // of the receiving thread
+  int refusals_told_ = 0;                                         // for the receiving thread only
   std::shared_ptr<Link> registered_ GUARDED_BY(segments_mutex_);  // the link that knows their memory
   bool first_message_ = false;  // next message is the first after Adopt(); under the channel's lock of its socket
 

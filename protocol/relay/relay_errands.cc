@@ -45,7 +45,7 @@ void Relay::RunErrands() {
     if (status.ok()) status = SendControls();
     if (status.ok()) status = SendReceipts();
     if (status.ok() && probe) status = Transmit({FrameKind::kProbe, 0, 0, 0, 0}, {});
-    if (!Flush().ok()) continue;  // likewise
+    if (!Flush().ok()) continue;  // the link is lost: as above
     if (!status.ok() && link_ != nullptr) channel_->Fail(status);
   }
 }
