@@ -30,9 +30,10 @@ set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
 
 add_library(tessera_settings INTERFACE)
 target_include_directories(tessera_settings INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/generated)
-# GCC 12 takes atomics behind pointers for objects of no size.
+# GCC 12 takes atomics behind pointers for objects of no size. GCC 13 (Ubuntu 24.04) takes a buffer of fmt for an array of one byte.
 target_compile_options(tessera_settings INTERFACE -Wall -Wextra -Wno-unused-parameter
-  $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow> -fno-omit-frame-pointer)
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>
+  $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_GREATER_EQUAL:$<CXX_COMPILER_VERSION>,13>>:-Wno-array-bounds> -fno-omit-frame-pointer)
 # What is deprecated of CUDA is served and tested as all else.
 target_compile_definitions(tessera_settings INTERFACE TESSERA_VERSION="${PROJECT_VERSION}"
   SPDLOG_FMT_EXTERNAL CUDA_ENABLE_DEPRECATED)
