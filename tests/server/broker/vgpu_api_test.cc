@@ -1,11 +1,10 @@
 // The calls of the control API, in virtual time.
 #include "server/broker/vgpu_api.h"
 
-#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/server/broker/virtual_workers.h"
+#include "tests/server/broker/vgpu_api_fixture.h"
 
 namespace tessera {
 namespace {
@@ -14,43 +13,9 @@ using Kind = VgpuCall::Kind;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::Not;
 using ::testing::StartsWith;
 
 constexpr int64_t kMs = 1'000'000;
-constexpr const char* kRoot = "uid:0";
-constexpr const char* kUser = "uid:1000";
-
-struct Served {
-  explicit Served(const BrokerOptions& options = {}, size_t gpus = 1) : server(options, gpus) {}
-  VgpuAnswer Do(const VgpuCall& call) { return DoAt(api, call); }
-  // With what the front does.
-  VgpuAnswer DoAt(VgpuApi& other, const VgpuCall& call) {
-    VgpuAnswer answer = other.Do(call, server.now_ns());
-    return answer.all == nullptr ? answer : AnswerFrom(*answer.all, call, kAdministrators);
-  }
-  VgpuAnswer Create(const std::string& name, const VgpuFields& fields) {
-    return Do({.kind = Kind::kCreate, .holder = kRoot, .name = name, .fields = fields});
-  }
-  VgpuAnswer Update(const std::string& name, const VgpuFields& fields, uint64_t revision = 0) {
-    return Do({.kind = Kind::kUpdate, .holder = kRoot, .name = name, .fields = fields, .revision = revision});
-  }
-  VgpuAnswer Delete(const std::string& name, bool force = false, uint32_t grace_s = 0) {
-    return Do({.kind = Kind::kDelete, .holder = kRoot, .name = name, .force = force, .grace_s = grace_s});
-  }
-  VgpuAnswer Import(const std::string& text, const std::string& request_id = "") {
-    return Do({.kind = Kind::kImport, .holder = kRoot, .request_id = request_id, .text = text, .path = "my.toml"});
-  }
-  std::vector<std::string> Names(const std::string& holder) {
-    std::vector<std::string> names;
-    for (const ShownVgpu& view : Do({.kind = Kind::kList, .holder = holder}).vgpus) names.push_back(view.vgpu.spec.name);
-    return names;
-  }
-
-  VirtualServer server;
-  const std::vector<std::string> kAdministrators = {kRoot, "name:boss"};
-  VgpuApi api{server.broker(), kAdministrators};
-};
 
 TEST(VgpuApi, ANewOneHasDefaults) {
   Served served({.default_request = 0.1});
@@ -207,159 +172,6 @@ TEST(VgpuApi, BadFieldsAreNamed) {
   expect(served.Delete("a", true, 86'401), CallCode::kInvalidArgument, "grace_s 86401 is 1 above");
 }
 
-TEST(VgpuApi, AFileIsImportedAsAWhole) {
-  Served served({.default_request = 0.1}, 2);
-  const VgpuAnswer made = served.Import(R"(
-[[vgpu]]
-name = "b"
-gpu = 1
-request = 0.5
-memory = "1GiB"
-owners = ["uid:1000"]
-[[vgpu]]
-name = "a"
-)");
-  ASSERT_EQ(made.code, CallCode::kOk) << made.sentence;
-  ASSERT_EQ(made.vgpus.size(), 2u);
-  EXPECT_EQ(made.vgpus[0].vgpu.spec, (VgpuSpec{.name = "a", .request = 0.1})) << "a file's defaults";
-  EXPECT_EQ(made.vgpus[1].vgpu.spec, (VgpuSpec{.name = "b", .request = 0.5, .memory_bytes = uint64_t{1} << 30}));
-  EXPECT_EQ(made.vgpus[1].vgpu.gpu, 1u);
-  EXPECT_EQ(made.vgpus[1].vgpu.made_by, MadeBy::kApi);
-  EXPECT_THAT(made.vgpus[1].vgpu.owners, ElementsAre(kUser));
-  EXPECT_EQ(*served.api.All(), made.vgpus);
-  // They are the API's from then on, also after a broker.
-  ASSERT_EQ(served.Update("b", {.request = 0.4}).code, CallCode::kOk);
-  served.server.Restart();
-  served.server.GiveBack(served.server.kept());
-  EXPECT_EQ(served.server.broker().book().Find("b")->spec.request, 0.4);
-  EXPECT_EQ(served.server.broker().book().vgpus().size(), 2u);
-}
-
-TEST(VgpuApi, GeminisFormIsImportedToo) {
-  Served served;
-  const VgpuAnswer made = served.Import("2\nclient1 0.3 0.6 1073741824\nclient2 0.2 1.0 24 0\n");
-  ASSERT_EQ(made.code, CallCode::kOk) << made.sentence;
-  ASSERT_EQ(made.vgpus.size(), 2u);
-  EXPECT_EQ(made.vgpus[0].vgpu.spec,
-            (VgpuSpec{.name = "client1", .request = 0.3, .limit = 0.6, .memory_bytes = uint64_t{1} << 30}));
-}
-
-TEST(VgpuApi, AFileThatCannotBeImportedLeavesEverythingAsItWas) {
-  Served served;
-  ASSERT_EQ(served.server.TakeFile("[[vgpu]]\nname = 'of-file'\nrequest = 0.2\n").code, StatusCode::kOk);
-  ASSERT_EQ(served.Create("of-api", {.request = 0.2}).code, CallCode::kOk);
-  ASSERT_EQ(served.Create("gone", {}).code, CallCode::kOk);
-  served.server.Begin("gone");
-  ASSERT_EQ(served.Delete("gone", true, 60).code, CallCode::kOk);
-  const VgpuList before = served.api.All();
-  const std::string good = "[[vgpu]]\nname = 'good'\nrequest = 0.1\n";
-  const std::tuple<std::string, CallCode, std::string> wrong[] = {
-      {"", CallCode::kInvalidArgument, "my.toml: there is no vGPU in it"},
-      {"# nothing\n", CallCode::kInvalidArgument, "my.toml: there is no vGPU in it"},
-      {"0\n", CallCode::kInvalidArgument, "my.toml: there is no vGPU in it"},
-      {"vgpu", CallCode::kInvalidArgument, "my.toml: line 1: "},
-      {std::string(1, '\xff'), CallCode::kInvalidArgument, "my.toml: line 1: "},
-      {std::string(100'000, '['), CallCode::kInvalidArgument, "my.toml: 100000 bytes are 34464 more than 65536"},
-      {"a = " + std::string(60'000, '['), CallCode::kInvalidArgument, "my.toml: line 1: "},
-      {good + "[[vgpu]]\nname = 'b'\nrequest = 2\n", CallCode::kInvalidArgument,
-       "my.toml: line 4: vGPU 'b': request 2 is 1 above 1"},
-      {good + "[[vgpu]]\nname = 'b'\nshare = 2\n", CallCode::kInvalidArgument, "my.toml: line 6: 'share' is no field of a vGPU"},
-      {good + "[[vgpu]]\nname = 'b'\ngpu = 7\n", CallCode::kInvalidArgument, "my.toml: line 6: "},
-      {good + good, CallCode::kInvalidArgument, "my.toml: line 4: name 'good' stands in line 1 already"},
-      {good + "[[vgpu]]\nname = 'default'\n", CallCode::kInvalidArgument, "my.toml: line 4: name 'default'"},
-      {"2\na 0.1 1 0\n", CallCode::kInvalidArgument, "my.toml: line 1: 2 lines are to follow, and 1 do"},
-      {good + "[[vgpu]]\nname = 'of-api'\n", CallCode::kAlreadyExists,
-       "my.toml: line 4: vGPU 'of-api' is there already, made by the api"},
-      {good + "[[vgpu]]\nname = 'of-file'\n", CallCode::kAlreadyExists,
-       "my.toml: line 4: vGPU 'of-file' is there already, made by the file"},
-      {good + "[[vgpu]]\nname = 'gone'\n", CallCode::kFailedPrecondition,
-       "my.toml: line 4: the vGPU 'gone' that was there before goes with its 1 session"},
-      {good + "[[vgpu]]\nname = 'b'\nrequest = 0.6\n", CallCode::kResourceExhausted,
-       "my.toml: line 4: vGPU 'b': request 0.6 is 0.11 too much"},
-      {good + "[[vgpu]]\nname = 'b'\nmemory = '100GiB'\n", CallCode::kResourceExhausted,
-       "my.toml: line 4: vGPU 'b': memory 100 GiB is"},
-  };
-  for (const auto& [text, code, words] : wrong) {
-    const VgpuAnswer answer = served.Import(text);
-    EXPECT_EQ(answer.code, code) << answer.sentence;
-    EXPECT_THAT(answer.sentence, StartsWith(words));
-    EXPECT_THAT(answer.vgpus, IsEmpty());
-  }
-  EXPECT_EQ(*served.api.All(), *before);
-  const VgpuAnswer refused = served.Do({.kind = Kind::kImport, .holder = kUser, .text = good});
-  EXPECT_EQ(refused.code, CallCode::kPermissionDenied);
-  EXPECT_EQ(*served.api.All(), *before);
-  EXPECT_EQ(served.Import(good).code, CallCode::kOk);
-}
-
-TEST(VgpuApi, AnImportThatComesAgainIsTheSameAnswer) {
-  Served served;
-  const std::string text = "[[vgpu]]\nname = 'a'\n";
-  const VgpuAnswer first = served.Import(text, "once");
-  ASSERT_EQ(first.code, CallCode::kOk);
-  EXPECT_EQ(served.Import(text, "once"), first);
-  const VgpuAnswer other = served.Import("[[vgpu]]\nname = 'b'\n", "once");
-  EXPECT_EQ(other.code, CallCode::kAborted);
-  EXPECT_THAT(other.sentence, HasSubstr("that of another request, about my.toml"));
-  EXPECT_THAT(served.Names(kRoot), ElementsAre("a"));
-}
-
-TEST(VgpuApi, MoreVgpusThanThereMayBeAreNotImported) {
-  Served served({.has_default = false});
-  std::string text;
-  for (size_t i = 0; i < kVgpusMax; ++i) text += fmt::format("[[vgpu]]\nname='v{}'\nrequest=0.001\n", i);
-  const VgpuAnswer refused = served.Import(text + "[[vgpu]]\nname='more'\nrequest=0.001\n");
-  EXPECT_EQ(refused.code, CallCode::kResourceExhausted) << refused.sentence;
-  EXPECT_THAT(served.Names(kRoot), IsEmpty());
-  const VgpuAnswer made = served.Import(text);
-  EXPECT_EQ(made.code, CallCode::kOk) << made.sentence;
-  EXPECT_EQ(served.Names(kRoot).size(), kVgpusMax);
-}
-
-TEST(VgpuApi, MoreVgpusThanAreKeptAreNotImported) {
-  Served served({.has_default = false}, 8);
-  std::string text;
-  for (size_t i = 0; text.size() < 60'000; ++i) text += fmt::format("[[vgpu]]\nname='v{}'\ngpu={}\nrequest=0.001\n", i, i % 8);
-  const VgpuAnswer refused = served.Import(text);
-  EXPECT_EQ(refused.code, CallCode::kResourceExhausted);
-  EXPECT_THAT(refused.sentence, HasSubstr("more than are kept: import fewer"));
-  EXPECT_THAT(served.Names(kRoot), IsEmpty());
-  const VgpuAnswer made = served.Import(text.substr(0, text.find("[[vgpu]]\nname='v500'")));
-  EXPECT_EQ(made.code, CallCode::kOk) << made.sentence;
-  served.server.Restart();
-  served.server.GiveBack(served.server.kept());
-  EXPECT_EQ(served.server.broker().book().vgpus().size(), 500u);
-}
-
-TEST(VgpuApi, WhatWouldNotBeKeptIsNotMade) {
-  Served served({.has_default = false});
-  const VgpuFields long_one{.request = 0.001,
-                            .owners = {std::vector<std::string>(VgpuCall::kOwnersMax, "name:" + std::string(200, 'x'))}};
-  VgpuAnswer last;
-  size_t made = 0;
-  while ((last = served.Create(fmt::format("v{}", made), long_one)).code == CallCode::kOk) ++made;
-  EXPECT_GT(made, 3u);
-  EXPECT_EQ(last.code, CallCode::kResourceExhausted);
-  EXPECT_THAT(last.sentence, HasSubstr("more than are kept: delete some"));
-  ASSERT_EQ(served.Delete("v0").code, CallCode::kOk);
-  const VgpuAnswer small = served.Create("small", {.request = 0.001});
-  ASSERT_EQ(small.code, CallCode::kOk) << small.sentence;
-  VgpuFields longer = long_one;
-  longer.owners->front() += std::string(40, 'x');
-  while (served.Create(fmt::format("more{}", made), longer).code == CallCode::kOk) ++made;
-  EXPECT_EQ(served.Update("small", longer).code, CallCode::kResourceExhausted);
-  // All that is there outlives the broker, and what is changed then.
-  ASSERT_EQ(served.Delete("v1").code, CallCode::kOk);
-  ASSERT_EQ(served.Create("new", {.request = 0.001}).code, CallCode::kOk);
-  const std::vector<std::string> names = served.Names(kRoot);
-  served.server.Restart();
-  served.server.GiveBack(served.server.kept());
-  VgpuApi api(served.server.broker(), {kRoot});
-  std::vector<std::string> again;
-  for (const ShownVgpu& view : *api.All()) again.push_back(view.vgpu.spec.name);
-  EXPECT_EQ(again, names);
-}
-
 TEST(VgpuApi, AnOldRevisionIsRefusedWithThePresentState) {
   Served served;
   const uint64_t old = served.Create("a", {.request = 0.1}).vgpus[0].vgpu.revision;
@@ -403,106 +215,6 @@ TEST(VgpuApi, OthersSeeTheirOwnAndChangeNothing) {
     }
   }
   EXPECT_EQ(served.Do({.kind = Kind::kDelete, .holder = "name:boss", .name = "mine"}).code, CallCode::kOk);
-}
-
-TEST(VgpuApi, ARequestThatComesAgainIsTheSameAnswer) {
-  Served served;
-  const VgpuCall call{.kind = Kind::kCreate, .holder = kRoot, .request_id = "7", .name = "a", .fields = {.request = 0.2}};
-  const VgpuAnswer first = served.Do(call);
-  ASSERT_EQ(first.code, CallCode::kOk);
-  ASSERT_EQ(served.Delete("a").code, CallCode::kOk);
-  EXPECT_EQ(served.Do(call), first);
-  EXPECT_THAT(served.Names(kRoot), IsEmpty());  // it was not made again
-  VgpuCall other = call;
-  other.fields.request = 0.3;
-  const VgpuAnswer refused = served.Do(other);
-  EXPECT_EQ(refused.code, CallCode::kAborted);
-  EXPECT_THAT(refused.sentence, HasSubstr("request_id '7' was that of another request"));
-  // Another's ids are his own.
-  other.holder = "name:boss";
-  EXPECT_EQ(served.Do(other).code, CallCode::kOk);
-}
-
-TEST(VgpuApi, ARequestThatComesAgainAfterItsBrokerIsTheSameAnswer) {
-  Served served;
-  ASSERT_EQ(served.Create("there", {.request = 0.1}).code, CallCode::kOk);
-  const std::vector<VgpuCall> calls = {
-      {.kind = Kind::kCreate,
-       .holder = kRoot,
-       .request_id = "create",
-       .name = "a",
-       .fields = {.request = 0.2, .owners = {{kUser}}}},
-      {.kind = Kind::kUpdate, .holder = kRoot, .request_id = "update", .name = "there", .fields = {.limit = 0.5}},
-      {.kind = Kind::kImport, .holder = kRoot, .request_id = "import", .text = "1\nx 0.1 1 0\n", .path = "my.toml"},
-      {.kind = Kind::kDelete, .holder = "name:boss", .request_id = "delete", .name = "there"},
-      {.kind = Kind::kDelete, .holder = kRoot, .request_id = "delete", .name = "nothere"}};
-  std::vector<VgpuAnswer> answers;
-  for (const VgpuCall& call : calls) answers.push_back(served.Do(call));
-  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(answers[i].code, CallCode::kOk) << answers[i].sentence;
-  EXPECT_EQ(answers[4].code, CallCode::kNotFound);
-  served.server.Restart();
-  EXPECT_FALSE(served.server.broker().is_told());
-  served.server.GiveBack(served.server.kept());
-  served.server.GiveBack(served.server.answered());
-  EXPECT_TRUE(served.server.broker().is_told());
-  VgpuApi api(served.server.broker(), served.kAdministrators);
-  // Also of what would be another answer by now.
-  ASSERT_EQ(served.DoAt(api, {.kind = Kind::kDelete, .holder = kRoot, .name = "a"}).code, CallCode::kOk);
-  ASSERT_EQ(served.DoAt(api, {.kind = Kind::kCreate, .holder = kRoot, .name = "nothere"}).code, CallCode::kOk);
-  for (size_t i = 0; i < calls.size(); ++i) EXPECT_EQ(served.DoAt(api, calls[i]), answers[i]) << i;
-  EXPECT_EQ(served.server.broker().book().vgpus().size(), 2u);  // x, nothere
-  VgpuCall other = calls[2];
-  other.text += "#";
-  const VgpuAnswer refused = served.DoAt(api, other);
-  EXPECT_EQ(refused.code, CallCode::kAborted);
-  EXPECT_EQ(refused.sentence, "request_id 'import' was that of another request, about my.toml: take a new one");
-}
-
-TEST(VgpuApi, AnAnswerOfAnotherReleaseIsForgotten) {
-  Served served;
-  const VgpuCall call{.kind = Kind::kDelete, .holder = kRoot, .request_id = "7", .name = "a"};
-  AnsweredRequests answered;
-  answered.Add({kRoot, "7", 1, "in another form"});
-  served.server.GiveBack(answered);
-  EXPECT_EQ(served.Do(call).code, CallCode::kNotFound);
-  ASSERT_EQ(served.Create("a", {}).code, CallCode::kOk);
-  EXPECT_EQ(served.Do(call).code, CallCode::kNotFound);  // as before
-}
-
-TEST(VgpuApi, AChangeAndItsAnswerAreKeptTogether) {
-  Served served;
-  // What a daemon has of a broker that ends between two messages: neither.
-  const std::string before = served.server.kept().text;
-  served.server.CutOffBeforeKept();
-  ASSERT_EQ(served.Do({.kind = Kind::kCreate, .holder = kRoot, .request_id = "1", .name = "a"}).code, CallCode::kOk);
-  EXPECT_EQ(served.server.kept().text, before);
-  EXPECT_EQ(served.server.answered().Find(kRoot, "1"), nullptr);
-  // Without a request id there is nothing beside the change.
-  Served plain;
-  ASSERT_EQ(plain.Create("a", {}).code, CallCode::kOk);
-  EXPECT_EQ(plain.server.answered().bytes(), 0u);
-}
-
-TEST(VgpuApi, ByForceSessionsAreToEndBeforeTheChangeIsKept) {
-  Served served;
-  ASSERT_EQ(served.Create("a", {.request = 0.3}).code, CallCode::kOk);
-  served.server.Begin("a");
-  served.server.CutOffBeforeKept();
-  ASSERT_EQ(served.Delete("a", true).code, CallCode::kOk);
-  EXPECT_EQ(served.server.to_end().size(), 1u);
-}
-
-TEST(VgpuApi, SoManyRequestsAreRemembered) {
-  Served served;
-  VgpuCall call{.kind = Kind::kDelete, .holder = kRoot, .request_id = "first", .name = "a"};
-  EXPECT_EQ(served.Do(call).code, CallCode::kNotFound);
-  ASSERT_EQ(served.Create("a", {}).code, CallCode::kOk);
-  for (size_t i = 1; i < AnsweredRequests::kOfHolderMax; ++i) {
-    served.Do({.kind = Kind::kDelete, .holder = kRoot, .request_id = std::to_string(i), .name = "b"});
-  }
-  EXPECT_EQ(served.Do(call).code, CallCode::kNotFound);
-  served.Do({.kind = Kind::kDelete, .holder = kRoot, .request_id = "last", .name = "b"});
-  EXPECT_EQ(served.Do(call).code, CallCode::kOk);  // it is forgotten, and counts
 }
 
 TEST(VgpuApi, SessionsAreCountedAndKeepAVgpu) {
@@ -553,87 +265,6 @@ TEST(VgpuApi, AResizedVgpuHasItsNewShareAtOnce) {
   const int64_t before_ns = b.used_ns;
   served.server.RunFor(1'000 * kMs);
   EXPECT_NEAR(static_cast<double>(b.used_ns - before_ns) / 1e9, 0.695, 0.05);
-}
-
-TEST(VgpuApi, TheBrokersSuccessorHasItsVgpus) {
-  Served served({}, 2);
-  const VgpuFields fields{.gpu = "1",
-                          .request = 0.123456789,
-                          .limit = 0.5,
-                          .memory_bytes = 123'456'789,
-                          .priority = "best-effort",
-                          .overrun = "end",
-                          .max_sessions = 4'000'000'000,
-                          .owners = {{kUser, "name:a \"b\" \\c"}},
-                          .annotations = {{kSmPartitionAnnotation, "24"}}};
-  const uint64_t old = served.Create("a", fields).vgpus[0].vgpu.revision;
-  ASSERT_EQ(served.Create("b", {.request = 0.3}).code, CallCode::kOk);
-  ASSERT_EQ(served.server.TakeFile("[[vgpu]]\nname = 'f'\nrequest = 0.5\n").code, StatusCode::kOk);
-  VirtualWorker& worker = served.server.Begin("b");
-  std::vector<ShownVgpu> before = *served.api.All();
-  served.server.Restart();
-  VgpuApi api(served.server.broker(), {kRoot});
-  served.server.GiveBack(served.server.kept());
-  ASSERT_EQ(served.server.TakeFile("[[vgpu]]\nname = 'f'\nrequest = 0.5\n").code, StatusCode::kOk);
-  served.server.Tell(worker, "b");
-  std::vector<ShownVgpu> after = *api.All();
-  ASSERT_EQ(after.size(), 3u);
-  // An old revision is of no use, whatever it was.
-  EXPECT_GT(after[0].vgpu.revision, old);
-  for (std::vector<ShownVgpu>* views : {&before, &after}) {
-    for (ShownVgpu& view : *views) view.vgpu.revision = 0;
-  }
-  EXPECT_EQ(after, before);
-  // What was deleted is not kept.
-  served.server.End(worker);
-  ASSERT_EQ(api.Do({.kind = Kind::kDelete, .holder = kRoot, .name = "b"}, served.server.now_ns()).code, CallCode::kOk);
-  served.server.Restart();
-  served.server.GiveBack(served.server.kept());
-  EXPECT_EQ(served.server.broker().book().vgpus().size(), 1u);
-}
-
-TEST(VgpuApi, WhatCannotBeAnyMoreIsSetAside) {
-  Served served;
-  for (const char* name : {"a", "b", "c"}) {
-    ASSERT_EQ(served.Create(name, {.request = 0.3, .owners = {{kUser}}}).code, CallCode::kOk);
-  }
-  KeptMessage kept = served.server.kept();
-  const size_t gpu = kept.text.find("GPU-");
-  kept.text.replace(gpu, 12, "GPU-ffffffff");  // another machine's
-  served.server.Restart();
-  VgpuApi api(served.server.broker(), {kRoot});
-  const auto act = [&](const VgpuCall& call) { return served.DoAt(api, call); };
-  ASSERT_EQ(served.server.TakeFile("[[vgpu]]\nname = 'f'\nrequest = 0.5\n").code, StatusCode::kOk);
-  served.server.GiveBack(kept);
-  const std::vector<ShownVgpu> all = *api.All();
-  ASSERT_EQ(all.size(), 4u);
-  EXPECT_THAT(all[0].problem, StartsWith("gpu GPU-ffffffff"));
-  EXPECT_EQ(all[1].problem, "");
-  EXPECT_EQ(all[1].vgpu.spec.request, 0.3);
-  EXPECT_EQ(all[2].problem, "vGPU 'c': request 0.3 is 0.11 too much: 0.8 of 0.99 are taken, 0.19 are left");
-  EXPECT_EQ(all[3].vgpu.spec.name, "f");
-  EXPECT_EQ(act({.kind = Kind::kList, .holder = kUser}).vgpus.size(), 2u);  // what can be used
-  EXPECT_EQ(act({.kind = Kind::kGet, .holder = kUser, .name = "a"}).code, CallCode::kNotFound);
-  EXPECT_EQ(act({.kind = Kind::kCreate, .holder = kRoot, .name = "a"}).code, CallCode::kAlreadyExists);
-  const VgpuAnswer update = act({.kind = Kind::kUpdate, .holder = kRoot, .name = "c"});
-  EXPECT_EQ(update.code, CallCode::kFailedPrecondition);
-  EXPECT_THAT(update.sentence, HasSubstr("not in force: vGPU 'c': request 0.3 is 0.11 too much"));
-  // It is kept through other changes, until it is deleted.
-  EXPECT_EQ(act({.kind = Kind::kDelete, .holder = kRoot, .name = "b"}).code, CallCode::kOk);
-  EXPECT_THAT(served.server.kept().text, HasSubstr("GPU-ffffffff"));
-  EXPECT_THAT(served.server.kept().text, HasSubstr("name = \"c\""));
-  EXPECT_EQ(act({.kind = Kind::kDelete, .holder = kRoot, .name = "a"}).code, CallCode::kOk);
-  EXPECT_EQ(api.All()->size(), 2u);
-  EXPECT_THAT(served.server.kept().text, Not(HasSubstr("GPU-ffffffff")));
-  // Where it fits again, it is in force again.
-  served.server.Restart();
-  served.server.GiveBack(served.server.kept());
-  EXPECT_EQ(served.server.broker().book().vgpus().size(), 1u);
-  EXPECT_NE(served.server.broker().book().Find("c"), nullptr);
-  // Of what somebody else has written nothing counts, and nothing ends.
-  served.server.Restart();
-  served.server.GiveBack({9, "rubbish [[vgpu]] name = [[vgpu]]\nname = \"\x01\"\n[[vgpu]]"});
-  EXPECT_THAT(served.server.broker().book().aside(), IsEmpty());
 }
 
 TEST(VgpuApi, WhatWatchersSeeCountsAsAChange) {
