@@ -49,8 +49,10 @@ Status MakeDirectory(const std::string& path, uid_t user) {
     if (access(path.c_str(), W_OK | X_OK) != 0) return Status::FromErrno("cannot write to " + path, errno);
     return Status::Ok();
   }
-  for (const char* const name : {"usage.sqlite", "usage.sqlite-journal"})
-    (void)fchownat(directory.get(), name, user, user, AT_SYMLINK_NOFOLLOW);  // there may be none
+  for (const char* const name : {"usage.sqlite", "usage.sqlite-journal"}) {
+    if (fchownat(directory.get(), name, user, user, AT_SYMLINK_NOFOLLOW) != 0 && errno != ENOENT)
+      return Status::FromErrno("cannot give " + path + "/" + name + " to its keeper", errno);
+  }
   if (fchown(directory.get(), user, user) != 0) return Status::FromErrno("cannot give " + path + " to its keeper", errno);
   return Status::Ok();
 }
