@@ -1,8 +1,13 @@
-// Lets libcuda.so.1 load where glibc is 2.34: the unwinder that is linked into it asks for _dl_find_object, which came
-// with 2.35. The same answer from dl_iterate_phdr(3), which every glibc has. Slower, for the rare exception; the name
-// is hidden, so nobody else gets this one.
+// Lets libcuda.so.1 load where glibc is 2.34, whichever glibc it was built with. The names are hidden, so nobody else gets them.
+//
+// The unwinder that is linked into it asks for _dl_find_object, which came with 2.35. The same answer comes from
+// dl_iterate_phdr(3), which every glibc has. It is slower, for the rare exception.
+//
+// Headers since 2.38 make strtol and its like calls of __isoc23_strtol and so on, which also read numbers such as 0b11.
+// Here these names are the functions of before.
 #include <link.h>
 
+#include <cstdarg>
 #include <cstddef>
 #include <cstdint>
 
@@ -46,10 +51,38 @@ int Look(dl_phdr_info* info, size_t, void* argument) {
   return 1;
 }
 
+// By their names in glibc, since the headers may rename them.
+extern "C" {
+long Strtol(const char* text, char** end, int base) __asm__("strtol");
+unsigned long Strtoul(const char* text, char** end, int base) __asm__("strtoul");
+unsigned long long Strtoull(const char* text, char** end, int base) __asm__("strtoull");
+int Vsscanf(const char* text, const char* format, va_list out) __asm__("__isoc99_vsscanf");
+}
+
 }  // namespace
 
+#define TESSERA_HIDDEN extern "C" __attribute__((visibility("hidden")))
+
+TESSERA_HIDDEN long StrtolOf23(const char* text, char** end, int base) __asm__("__isoc23_strtol");
+long StrtolOf23(const char* text, char** end, int base) { return Strtol(text, end, base); }
+
+TESSERA_HIDDEN unsigned long StrtoulOf23(const char* text, char** end, int base) __asm__("__isoc23_strtoul");
+unsigned long StrtoulOf23(const char* text, char** end, int base) { return Strtoul(text, end, base); }
+
+TESSERA_HIDDEN unsigned long long StrtoullOf23(const char* text, char** end, int base) __asm__("__isoc23_strtoull");
+unsigned long long StrtoullOf23(const char* text, char** end, int base) { return Strtoull(text, end, base); }
+
+TESSERA_HIDDEN int SscanfOf23(const char* text, const char* format, ...) __asm__("__isoc23_sscanf");
+int SscanfOf23(const char* text, const char* format, ...) {
+  va_list out;
+  va_start(out, format);
+  const int count = Vsscanf(text, format, out);
+  va_end(out);
+  return count;
+}
+
 // 0, or -1 when the address belongs to no object or the object has no unwind table.
-extern "C" __attribute__((visibility("hidden"))) int FindObject(void* address, FoundObject* found) __asm__("_dl_find_object");
+TESSERA_HIDDEN int FindObject(void* address, FoundObject* found) __asm__("_dl_find_object");
 int FindObject(void* address, FoundObject* found) {
   Search search{reinterpret_cast<uintptr_t>(address), found, false};
   dl_iterate_phdr(&Look, &search);

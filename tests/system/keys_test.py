@@ -102,7 +102,7 @@ class KeysCommand(unittest.TestCase):
         self.assertIn("tessera keys --help", self.keys("sign", "x", code=2))
         self.assertIn("subject is required", self.keys("client", code=2))
         self.assertIn("--days", self.keys("renew", "--days", "7", code=2))
-        self.assertIn("1 to 36500", self.keys("client", "alice", "--days", "0", code=2))
+        self.assertRegex(self.keys("client", "alice", "--days", "0", code=2), "1 (to|-) 36500")
 
 
 if __name__ == "__main__":
