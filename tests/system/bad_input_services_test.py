@@ -190,7 +190,7 @@ class Services(TableTest):
             self.tesserad(2, "--usage-days needs a control API and a place beside its state", "--usage-days", "3", *words)
         self.tesserad(2, "usage-days.*0 (to|-) 3660", "--usage-days", "3661")
 
-    @row("tesserad: `--usage-days` where its directory cannot be made, or the database in it is damaged")
+    @row("tesserad: `--usage-days` where its directory cannot be made or given to its keeper, or the database in it is damaged")
     @unittest.skipUnless(HAS_CONTROL_API, "this build has no control API")
     def test_usage_records_that_cannot_be_kept(self):
         state = self.directory.name + "/state"
@@ -204,6 +204,19 @@ class Services(TableTest):
         with open(state + ".usage/usage.sqlite", "w") as database:
             database.write("x" * 10000)
         self.tesserad(4, f"no usage records: {state}.usage/usage.sqlite: file is not a database; it is damaged: move it away", *options)
+
+    @row("tesserad: `--usage-days` where its directory cannot be made or given to its keeper, or the database in it is damaged")
+    @unittest.skipUnless(HAS_CONTROL_API and os.geteuid() == 0, "root alone gives them to a keeper")
+    def test_usage_records_that_cannot_be_given_to_their_keeper(self):
+        state = self.directory.name + "/state"
+        os.mkdir(state + ".usage", 0o700)
+        database = state + ".usage/usage.sqlite"
+        open(database, "w").close()
+        if subprocess.run(["chattr", "+i", database], capture_output=True).returncode != 0:
+            self.skipTest("no file can be made immutable here")
+        self.addCleanup(subprocess.run, ["chattr", "-i", database], check=True)
+        self.tesserad(4, f"no usage records: cannot give {database} to its keeper: Operation not permitted", "--control", self.url + ".control",
+                      "--state", state, "--usage-days", "3")
 
     @row("tesserad: a `--placer` of another form, or with `--no-vgpus` or `--control none`; an unknown `--admission`, or `ticket` without `--placer`")
     @unittest.skipUnless(HAS_CONTROL_API, "this build has no gRPC")
