@@ -56,14 +56,18 @@ uint64_t CallContext::Lookup(HandleId id, HandleKind kind) {
 
 CUstream CallContext::UseStream(HandleId id) {
   const uint64_t value = id.value();
-  if (value == reinterpret_cast<uint64_t>(CU_STREAM_LEGACY)) return CU_STREAM_LEGACY;
+  const bool legacy = value == reinterpret_cast<uint64_t>(CU_STREAM_LEGACY);
   const bool own =
       value == reinterpret_cast<uint64_t>(CU_STREAM_PER_THREAD) || (value == 0 && (header_.flags & kPerThreadStream) != 0);
-  if (value == 0 && !own) return nullptr;
+  if (legacy || (value == 0 && !own)) {
+    worker_.implicit_order().NoteDefaultStream();
+    return legacy ? CU_STREAM_LEGACY : nullptr;
+  }
   CUstream stream = nullptr;
   if (own) {
     const CUresult result = worker_.thread_streams().Get(header_.thread, worker_.CurrentContext(), &stream);
     if (result != CUDA_SUCCESS) Fail(result);
+    worker_.implicit_order().NoteBlockingStream();
   } else {
     stream = Use<CUstream>(id);
   }

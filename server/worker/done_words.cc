@@ -6,28 +6,43 @@
 #include "server/worker/threads/thread_contexts.h"
 
 namespace tessera {
+namespace {
+
+constexpr size_t kUnread = kDoneWord + 1;
+constexpr size_t kWords = kUnread + 1;
+
+}  // namespace
 
 void DoneWords::BeginContext(CUcontext context) {
   const CUcontext before = contexts_.current();
   if (contexts_.Set(context) != CUDA_SUCCESS) return;
-  std::shared_ptr<StreamWords> made = StreamWords::Make(driver_, sizeof(uint64_t), "waits take a microsecond more");
+  std::shared_ptr<StreamWords> made = StreamWords::Make(driver_, kWords * sizeof(uint64_t), "waits take a microsecond more");
   if (contexts_.Set(before) != CUDA_SUCCESS) contexts_.Forget();
   if (made == nullptr) return;
   MutexLock lock(mutex_);
   words_[context] = std::move(made);
 }
 
-DoneWord DoneWords::WriteBehind(CUstream stream) {
+std::shared_ptr<StreamWords> DoneWords::Words() {
   const CUcontext context = contexts_.current();
-  if (context == nullptr) return {};
-  std::shared_ptr<StreamWords> words;
-  {
-    MutexLock lock(mutex_);
-    if (const auto found = words_.find(context); found != words_.end()) words = found->second;
-  }
+  if (context == nullptr) return nullptr;
+  MutexLock lock(mutex_);
+  const auto found = words_.find(context);
+  return found == words_.end() ? nullptr : found->second;
+}
+
+bool DoneWords::WriteUnread(CUstream stream) {
+  const std::shared_ptr<StreamWords> words = Words();
+  return words != nullptr &&
+         driver_.cuStreamWriteValue64_v2(stream, words->address(kUnread), 0, CU_STREAM_WRITE_VALUE_DEFAULT) == CUDA_SUCCESS;
+}
+
+DoneWord DoneWords::WriteBehind(CUstream stream) {
+  std::shared_ptr<StreamWords> words = Words();
   if (words == nullptr) return {};
   const uint64_t number = ++last_number_;
-  const CUresult result = driver_.cuStreamWriteValue64_v2(stream, words->address(0), number, CU_STREAM_WRITE_VALUE_DEFAULT);
+  const CUresult result =
+      driver_.cuStreamWriteValue64_v2(stream, words->address(kDoneWord), number, CU_STREAM_WRITE_VALUE_DEFAULT);
   if (result == CUDA_SUCCESS) return {std::move(words), number};
   return {};  // a context that has failed, mostly: the event says so
 }

@@ -19,13 +19,16 @@ namespace tessera {
 struct DriverTable;    // generated/driver_table.h
 class ThreadContexts;  // threads/thread_contexts.h
 
+// Which of a context's words that is.
+inline constexpr size_t kDoneWord = 0;
+
 // One place of a stream. Empty: nothing will be told.
 struct DoneWord {
   std::shared_ptr<StreamWords> words;
   uint64_t number = 0;
 
   explicit operator bool() const { return words != nullptr; }
-  bool seen() const { return words->word(0).load(std::memory_order_acquire) == number; }
+  bool seen() const { return words->word(kDoneWord).load(std::memory_order_acquire) == number; }
 };
 
 class DoneWords {
@@ -39,10 +42,16 @@ class DoneWords {
   // Enqueues the write behind everything on `stream`, which is of the calling thread's current context and is not captured. Empty
   // where that is not possible. Executor thread.
   DoneWord WriteBehind(CUstream stream) EXCLUDES(mutex_);
+  // Enqueues a write that nobody looks for: the stream has work of its own until then. False where that is not possible. As
+  // above, but any thread.
+  bool WriteUnread(CUstream stream) EXCLUDES(mutex_);
   // The context is about to be destroyed or reset, its work is done, and it is current. Helper threads.
   void EndContext(CUcontext context) EXCLUDES(mutex_);
 
  private:
+  // Those of the calling thread's current context; null: none.
+  std::shared_ptr<StreamWords> Words() EXCLUDES(mutex_);
+
   const DriverTable& driver_;
   ThreadContexts& contexts_;
   uint64_t last_number_ = 0;  // of the executor alone

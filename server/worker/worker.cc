@@ -21,6 +21,7 @@ Worker::Worker(Channel& channel, const DriverTable& driver, const WorkerOptions&
       replies_(std::make_unique<ReplyWriter>(channel, end_, options.device_output, options.reply_wait_ns)),
       thread_streams_(std::make_unique<ThreadStreams>(driver)),
       done_words_(std::make_unique<DoneWords>(driver, contexts_)),
+      implicit_order_(driver, *done_words_),
       gate_(driver, contexts_, busy_streams_, options.gate),
       output_watch_(*replies_),
       answers_(std::make_unique<AnswerHub>(channel, end_)),

@@ -27,6 +27,7 @@
 #include "server/worker/driver_chores.h"
 #include "server/worker/gate/busy_streams.h"
 #include "server/worker/gate/gate.h"
+#include "server/worker/implicit_order.h"
 #include "server/worker/output_watch.h"
 #include "server/worker/recent_launches.h"
 #include "server/worker/session_end.h"
@@ -115,6 +116,7 @@ class Worker {
   void NoteExecuted(uint64_t sequence) { gate_.executed().store(sequence, std::memory_order_release); }
 
   BusyStreams& busy_streams() { return busy_streams_; }
+  ImplicitOrder& implicit_order() { return implicit_order_; }
   Gate& gate() { return gate_; }
   RecentLaunches& recent_launches() { return recent_launches_; }
   DriverChores& driver_chores() { return driver_chores_; }
@@ -166,6 +168,7 @@ class Worker {
   std::unique_ptr<ThreadStreams> thread_streams_;
   std::unique_ptr<DoneWords> done_words_;
   BusyStreams busy_streams_;
+  ImplicitOrder implicit_order_;
   Gate gate_;
   RecentLaunches recent_launches_;
   DriverChores driver_chores_;

@@ -53,12 +53,18 @@ void CopyBytes(CallContext& call, const Request& request) {
   WrittenRange written;
   CUresult result = CUDA_ERROR_INVALID_VALUE;
   switch (route) {
-    case CopyRoute::kDirect:
+    case CopyRoute::kDirect: {
+      const bool from_host = memory.IsHost(request.src, request.bytes);
+      const bool to_host = memory.IsHost(request.dst, request.bytes);
       AwaitCopy(call, stream, {request.dst, request.bytes}, {request.src, request.bytes}, request.bytes);
-      CountCopy(call, memory.IsHost(request.src, request.bytes), memory.IsHost(request.dst, request.bytes), request.bytes);
+      CountCopy(call, from_host, to_host, request.bytes);
+      if (from_host && !to_host) {
+        if (result = call.worker().implicit_order().Keep(stream, request.bytes); result != CUDA_SUCCESS) break;
+      }
       // Pinned memory that is written here without shared pages is the client library's own: its visit has it published.
       result = driver.cuMemcpyAsync(request.dst, request.src, request.bytes, stream);
       break;
+    }
     case CopyRoute::kInline:
       CountCopy(call, true, false, request.bytes);
       // Ordinary memory is read before the driver returns (CUDA Driver API, "API synchronization behavior").
@@ -184,12 +190,18 @@ void CopyBox(CallContext& call, const Request& request) {
     box.dstDevice = address;
     box.dstHost = reinterpret_cast<void*>(address);
   }
-  CountCopy(call, box.srcMemoryType == CU_MEMORYTYPE_HOST, box.dstMemoryType == CU_MEMORYTYPE_HOST,
-            box.WidthInBytes * box.Height * box.Depth);
-  if (box.srcMemoryType != CU_MEMORYTYPE_HOST && box.dstMemoryType != CU_MEMORYTYPE_HOST) {
-    AwaitCopy(call, stream, to, from, box.WidthInBytes * box.Height * box.Depth);
+  const bool from_host = box.srcMemoryType == CU_MEMORYTYPE_HOST;
+  const bool to_host = box.dstMemoryType == CU_MEMORYTYPE_HOST;
+  const uint64_t bytes = box.WidthInBytes * box.Height * box.Depth;
+  CountCopy(call, from_host, to_host, bytes);
+  if (!from_host && !to_host) AwaitCopy(call, stream, to, from, bytes);
+  CUresult result = CUDA_SUCCESS;
+  // Each row may count by itself.
+  if (from_host && !to_host && route == CopyRoute::kDirect) {
+    result = call.worker().implicit_order().Keep(stream, box.WidthInBytes);
   }
-  FinishAfter(call, stream, call.driver().cuMemcpy3DAsync_v2(&box, stream), request.mark, written, reports);
+  if (result == CUDA_SUCCESS) result = call.driver().cuMemcpy3DAsync_v2(&box, stream);
+  FinishAfter(call, stream, result, request.mark, written, reports);
 }
 
 }  // namespace

@@ -10,19 +10,29 @@
 #include "server/worker/worker.h"
 
 namespace tessera {
+namespace {
+
+// Ends a call that made `stream`, or failed to.
+void EnterStream(CallContext& call, HandleId id, CUstream stream, unsigned flags, CUresult result) {
+  if (result == CUDA_SUCCESS) {
+    if ((flags & CU_STREAM_NON_BLOCKING) == 0) call.worker().implicit_order().NoteBlockingStream();
+    call.New(id, stream);
+  }
+  call.Finish(result);
+}
+
+}  // namespace
 
 void Do_cuStreamCreate(CallContext& call, const cuStreamCreateRequest& request) {
   CUstream stream = nullptr;
   const CUresult result = call.driver().cuStreamCreate(&stream, request.Flags);
-  if (result == CUDA_SUCCESS) call.New(request.phStream, stream);
-  call.Finish(result);
+  EnterStream(call, request.phStream, stream, request.Flags, result);
 }
 
 void Do_cuStreamCreateWithPriority(CallContext& call, const cuStreamCreateWithPriorityRequest& request) {
   CUstream stream = nullptr;
   const CUresult result = call.driver().cuStreamCreateWithPriority(&stream, request.flags, request.priority);
-  if (result == CUDA_SUCCESS) call.New(request.phStream, stream);
-  call.Finish(result);
+  EnterStream(call, request.phStream, stream, request.flags, result);
 }
 
 void Do_cuStreamDestroy_v2(CallContext& call, const cuStreamDestroy_v2Request& request) {

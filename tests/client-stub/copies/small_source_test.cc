@@ -1,0 +1,196 @@
+// Small copies of pinned memory behind work of other streams that writes it, with both ends in one process, on the emulator. The
+// server's driver does here what driver 580 does (server/worker/implicit_order.h): it reads the source in the call if the stream
+// itself has no unfinished work.
+#include <cuda.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "generated/driver_table.h"
+#include "protocol/base/mutex.h"
+#include "tests/client-stub/both_ends.h"
+#include "tests/client-stub/gate.h"
+
+namespace tessera {
+namespace {
+
+constexpr size_t kReadInCallBytesMax = 24'576;
+constexpr unsigned char kOld = 0xee;
+constexpr unsigned char kNew = 0x5a;
+
+DriverTable real;
+
+// Streams that were given work since the test began; the default stream is null.
+class StreamsWithWork {
+ public:
+  void Note(CUstream stream) {
+    MutexLock lock(mutex_);
+    streams_.insert(Name(stream));
+  }
+  bool Has(CUstream stream) {
+    MutexLock lock(mutex_);
+    return streams_.count(Name(stream)) != 0;
+  }
+  void Clear() {
+    MutexLock lock(mutex_);
+    streams_.clear();
+  }
+
+ private:
+  static CUstream Name(CUstream stream) { return stream == CU_STREAM_LEGACY ? nullptr : stream; }
+
+  Mutex mutex_;
+  std::set<CUstream> streams_ GUARDED_BY(mutex_);
+};
+StreamsWithWork with_work;
+
+bool IsHost(CUdeviceptr address) {
+  CUmemorytype type = CU_MEMORYTYPE_DEVICE;
+  return real.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) == CUDA_SUCCESS &&
+         type == CU_MEMORYTYPE_HOST;
+}
+
+void Change(DriverTable& driver) {
+  real = driver;
+  driver.cuStreamWriteValue64_v2 = [](CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned flags) {
+    with_work.Note(stream);
+    return real.cuStreamWriteValue64_v2(stream, address, value, flags);
+  };
+  driver.cuStreamWaitValue64_v2 = [](CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned flags) {
+    with_work.Note(stream);
+    return real.cuStreamWaitValue64_v2(stream, address, value, flags);
+  };
+  driver.cuLaunchHostFunc = [](CUstream stream, CUhostFn function, void* argument) {
+    with_work.Note(stream);
+    return real.cuLaunchHostFunc(stream, function, argument);
+  };
+  driver.cuMemcpyAsync = [](CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+    if (bytes > kReadInCallBytesMax || with_work.Has(stream) || !IsHost(from) || IsHost(to)) {
+      with_work.Note(stream);
+      return real.cuMemcpyAsync(to, from, bytes, stream);
+    }
+    std::vector<unsigned char> read(bytes);
+    std::memcpy(read.data(), reinterpret_cast<const void*>(from), bytes);
+    with_work.Note(stream);
+    return real.cuMemcpyHtoDAsync_v2(to, read.data(), bytes, stream);
+  };
+  driver.cuMemcpy3DAsync_v2 = [](const CUDA_MEMCPY3D* box, CUstream stream) {
+    const size_t bytes = box->WidthInBytes * box->Height * box->Depth;
+    const bool plain =
+        box->srcMemoryType == CU_MEMORYTYPE_HOST && box->srcPitch == box->WidthInBytes && IsHost(CUdeviceptr(box->srcHost));
+    if (bytes > kReadInCallBytesMax || with_work.Has(stream) || !plain) {
+      with_work.Note(stream);
+      return real.cuMemcpy3DAsync_v2(box, stream);
+    }
+    std::vector<unsigned char> read(bytes);
+    std::memcpy(read.data(), box->srcHost, bytes);
+    CUDA_MEMCPY3D early = *box;
+    early.srcHost = read.data();
+    with_work.Note(stream);
+    return real.cuMemcpy3DAsync_v2(&early, stream);
+  };
+}
+
+// Who writes the pinned memory, and who reads it.
+struct Order {
+  std::string name;
+  bool default_writes;  // and a stream that waits for the default stream reads; else the other way round
+};
+
+class SmallSourceTest : public testing::TestWithParam<Order> {
+ protected:
+  static constexpr size_t kBytes = 4096;
+
+  static void SetUpTestSuite() { static BothEnds ends(Change); }
+  void SetUp() override {
+    ASSERT_EQ(cuStreamCreate(&stream_, CU_STREAM_DEFAULT), CUDA_SUCCESS);
+    ASSERT_EQ(cuMemAlloc_v2(&device_, kBytes), CUDA_SUCCESS);
+    void* memory = nullptr;
+    ASSERT_EQ(cuMemHostAlloc(&memory, kBytes, 0), CUDA_SUCCESS);
+    pinned_ = static_cast<unsigned char*>(memory);
+    std::memset(pinned_, kOld, kBytes);
+    ASSERT_EQ(cuMemsetD8_v2(device_, 0, kBytes), CUDA_SUCCESS);
+    ASSERT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+    with_work.Clear();
+  }
+  void TearDown() override {
+    EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemFreeHost(pinned_), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemFree_v2(device_), CUDA_SUCCESS);
+    EXPECT_EQ(cuStreamDestroy_v2(stream_), CUDA_SUCCESS);
+  }
+  CUstream writer() const { return GetParam().default_writes ? CU_STREAM_LEGACY : stream_; }
+  CUstream reader() const { return GetParam().default_writes ? stream_ : CU_STREAM_LEGACY; }
+
+  // The writer fills the pinned memory once it is let go on, which is after `copy` has been called.
+  void WriteThen(const std::function<CUresult()>& copy) {
+    Gate gate(writer());
+    const auto fill = [](void* memory) { std::memset(memory, kNew, kBytes); };
+    ASSERT_EQ(cuLaunchHostFunc(writer(), fill, pinned_), CUDA_SUCCESS);
+    ASSERT_EQ(copy(), CUDA_SUCCESS);
+    // The server has given the copy to its driver: it answers in order.
+    size_t free_bytes = 0;
+    size_t total_bytes = 0;
+    ASSERT_EQ(cuMemGetInfo_v2(&free_bytes, &total_bytes), CUDA_SUCCESS);
+    gate.Open();
+    ASSERT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+    ExpectNew();
+  }
+  void ExpectNew() {
+    std::vector<unsigned char> copied(kBytes);
+    ASSERT_EQ(cuMemcpyDtoH_v2(copied.data(), device_, kBytes), CUDA_SUCCESS);
+    EXPECT_EQ(copied, std::vector<unsigned char>(kBytes, kNew));
+  }
+
+  CUstream stream_ = nullptr;
+  CUdeviceptr device_ = 0;
+  unsigned char* pinned_ = nullptr;
+};
+
+TEST_P(SmallSourceTest, IsReadBehindWhatWritesIt) {
+  WriteThen([&] { return cuMemcpyHtoDAsync_v2(device_, pinned_, kBytes, reader()); });
+}
+
+TEST_P(SmallSourceTest, OfABoxIsReadBehindWhatWritesIt) {
+  WriteThen([&] {
+    CUDA_MEMCPY2D box{};
+    box.srcMemoryType = CU_MEMORYTYPE_HOST;
+    box.srcHost = pinned_;
+    box.srcPitch = kBytes / 4;
+    box.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    box.dstDevice = device_;
+    box.dstPitch = kBytes / 4;
+    box.WidthInBytes = kBytes / 4;
+    box.Height = 4;
+    return cuMemcpy2DAsync_v2(&box, reader());
+  });
+}
+
+// Only the default stream has synchronous forms, but for a thread whose default stream is its own.
+TEST_P(SmallSourceTest, IsReadBehindWhatWritesItBySynchronousForms) {
+  Gate gate(writer());
+  const auto fill = [](void* memory) { std::memset(memory, kNew, kBytes); };
+  ASSERT_EQ(cuLaunchHostFunc(writer(), fill, pinned_), CUDA_SUCCESS);
+  std::thread opener([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    gate.Open();
+  });
+  EXPECT_EQ(
+      GetParam().default_writes ? cuMemcpyHtoD_v2_ptds(device_, pinned_, kBytes) : cuMemcpyHtoD_v2(device_, pinned_, kBytes),
+      CUDA_SUCCESS);
+  opener.join();
+  ExpectNew();
+}
+
+INSTANTIATE_TEST_SUITE_P(Streams, SmallSourceTest,
+                         testing::Values(Order{"BehindTheDefaultStream", true}, Order{"OfTheDefaultStream", false}),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace tessera
