@@ -74,6 +74,7 @@ Options ReadOptions() {
   options.devices_of_numa = ReadNumber("TESSERA_EMULATOR_NUMA", 0, 0, kMaxDevices);
   options.seed = ReadNumber("TESSERA_EMULATOR_SEED", 1, 0, UINT64_MAX);
   options.delay_us = ReadNumber("TESSERA_EMULATOR_DELAY_US", 50, 0, 10'000'000);
+  options.slow_mb_per_s = ReadNumber("TESSERA_EMULATOR_SLOW", 0, 0, 1'000'000);
   options.queue_commands = ReadNumber("TESSERA_EMULATOR_QUEUE", 1024, 1, UINT64_MAX);
   options.session = ReadNumber("TESSERA_EMULATOR_SESSION", 0, 0, kSessionMax);
   const char* loading = getenv("CUDA_MODULE_LOADING");

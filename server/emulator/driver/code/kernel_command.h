@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "server/emulator/driver/code/module.h"
@@ -24,6 +25,7 @@ class KernelCommand : public Command {
                        std::shared_ptr<KernelCommand>* command);
   CUgraphNodeType type() const override { return CU_GRAPH_NODE_TYPE_KERNEL; }
   CUresult Execute(Context& context) override;
+  std::optional<uint64_t> paced_bytes() const override { return 0; }
   size_t local_bytes() const override { return function_->info().local_bytes; }
 
   // The same launch, as a node of an instance that kernels change.

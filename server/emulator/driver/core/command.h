@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "server/emulator/driver/base/api.h"
@@ -21,6 +23,8 @@ class Command {
   virtual CUresult Execute(Context& context) = 0;
   // Runs instead of Execute when the context has failed before the command's turn.
   virtual void Skip(Context& context) {}
+  // How many bytes it moves or sets; none where it takes no time of a slowed device (pace.h).
+  virtual std::optional<uint64_t> paced_bytes() const { return std::nullopt; }
   // What each thread of it needs of local memory (local_memory.h).
   virtual size_t local_bytes() const { return 0; }
   // Whether a graph that has this command as a node can be instantiated. With Driver::graph_mutex held.

@@ -1,5 +1,6 @@
 #include <stdio.h>
 
+#include "server/emulator/driver/core/pace.h"
 #include "server/emulator/driver/core/state.h"
 #include "server/emulator/driver/device/device_attributes.h"
 
@@ -9,7 +10,7 @@ namespace {
 std::function<void()> WorkOf(ContextPtr owner, CommandPtr command) {
   return [owner = std::move(owner), command = std::move(command)] {
     Context& context = *owner;
-    if (!context.cancelled()) GetDriver().RandomPause();
+    Pace(context, *command);
     if (context.cancelled()) return command->Skip(context);
     const CUresult result = command->Execute(context);
     if (result != CUDA_SUCCESS) context.Fail(result);

@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "server/emulator/driver/core/pace.h"
 #include "server/emulator/driver/graphs/device_graphs.h"
 
 namespace tessera::emulator {
@@ -79,7 +80,7 @@ CUresult RunNodes(const LaunchNodes& nodes, Context& context) {
     if (context.cancelled()) return CUDA_SUCCESS;
     const LaunchNode& node = nodes[index];
     if (node.command != nullptr) {
-      GetDriver().RandomPause();
+      Pace(context, *node.command);
       RETURN_ON_ERROR(node.command->Execute(context));
     } else if (node.child != nullptr) {
       RETURN_ON_ERROR(RunNodes(*node.child, context));

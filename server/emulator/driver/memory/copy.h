@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "server/emulator/driver/core/state.h"
@@ -30,6 +31,7 @@ class CopyCommand : public Command {
 
   CUgraphNodeType type() const override { return CU_GRAPH_NODE_TYPE_MEMCPY; }
   CUresult Execute(Context& context) override;
+  std::optional<uint64_t> paced_bytes() const override { return copy_.WidthInBytes * copy_.Height * copy_.Depth; }
 
   const CUDA_MEMCPY3D& copy() const { return copy_; }
   const Endpoint& source() const { return source_; }
@@ -55,6 +57,7 @@ class SetCommand : public Command {
   bool MayInstantiate() const override;
   CUgraphNodeType type() const override { return CU_GRAPH_NODE_TYPE_MEMSET; }
   CUresult Execute(Context& context) override;
+  std::optional<uint64_t> paced_bytes() const override { return set_.width * set_.elementSize * set_.height; }
   const CUDA_MEMSET_NODE_PARAMS& set() const { return set_; }
   bool to_host() const { return to_host_; }
   bool empty() const { return set_.width == 0 || set_.height == 0; }
