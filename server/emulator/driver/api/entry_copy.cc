@@ -18,7 +18,11 @@ CUresult CopyAsync(const CUDA_MEMCPY3D& copy, CUstream handle) {
   const bool pageable_source = command->source().pageable;
   const bool wait = command->destination().pageable || (command->source().is_host && command->destination().is_host);
   if (command->empty() && !IsCapturing(*stream)) return CUDA_SUCCESS;
-  if (pageable_source && !IsCapturing(*stream)) command->StageSource();
+  const auto idle = [&stream] {
+    const FencePtr tail = stream->tail();
+    return tail == nullptr || tail->done();
+  };
+  if ((pageable_source || (command->MayReadEarly() && idle())) && !IsCapturing(*stream)) command->StageSource();
   FencePtr fence;
   RETURN_ON_ERROR(Enqueue(context, stream, command, &fence));
   return wait && fence != nullptr ? context->WaitFor(fence) : CUDA_SUCCESS;

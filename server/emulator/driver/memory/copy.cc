@@ -118,6 +118,12 @@ uint64_t CopyCommand::SpanBytes(const Endpoint& endpoint) const {
   return (copy_.Depth - 1) * endpoint.slice_pitch + (copy_.Height - 1) * endpoint.row_pitch + copy_.WidthInBytes;
 }
 
+bool CopyCommand::MayReadEarly() const {
+  constexpr uint64_t kMostBytes = 24'576;
+  return source_.is_host && !source_.pageable && !destination_.is_host &&
+         copy_.WidthInBytes * copy_.Height * copy_.Depth <= kMostBytes;
+}
+
 void CopyCommand::StageSource() {
   if (empty()) return;
   staged_.resize(copy_.WidthInBytes * copy_.Height * copy_.Depth);
@@ -128,6 +134,7 @@ void CopyCommand::StageSource() {
              copy_.WidthInBytes);
     }
   }
+  source_.checked = false;
   source_.address = reinterpret_cast<uint64_t>(staged_.data());
   source_.row_pitch = copy_.WidthInBytes;
   source_.slice_pitch = copy_.WidthInBytes * copy_.Height;

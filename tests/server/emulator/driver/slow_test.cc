@@ -80,14 +80,35 @@ TEST_F(SlowTest, ASynchronousCopyWaitsForBlockingStreams) {
 }
 
 TEST_F(SlowTest, BlockingStreamsWaitForTheLegacyStream) {
-  const CUdeviceptr from = Filled(7, kSecond), to = Filled(0, 4);
+  const CUdeviceptr from = Filled(7, kSecond), to = Filled(0, kSecond);
   const CUstream stream = Stream(CU_STREAM_DEFAULT);
   int* between = Pinned(kInts);
   between[0] = 1;
   EXPECT_CU(cu(MemcpyDtoHAsync_v2)(between, from, kSecond, CU_STREAM_LEGACY));
-  EXPECT_CU(cu(MemcpyHtoDAsync_v2)(to, between, 4, stream));
+  EXPECT_CU(cu(MemcpyHtoDAsync_v2)(to, between, kSecond, stream));
   EXPECT_CU(cu(StreamSynchronize)(stream));
   EXPECT_EQ(0x07070707, ReadOne(to));
+}
+
+// As driver 580 does: only the stream's own work keeps it from reading early (copy.h).
+TEST_F(SlowTest, ASmallAsynchronousCopyReadsPinnedMemoryAtTheCallWhereItsStreamIsIdle) {
+  const size_t limit = 24'576;
+  const CUdeviceptr from = Filled(7, kSecond), to = Filled(0, limit + 1);
+  int* between = Pinned(kInts);
+  const CUstream stream = Stream(CU_STREAM_DEFAULT);
+  const auto chain = [&](size_t bytes, bool busy) {
+    between[0] = 1;
+    EXPECT_CU(cu(MemcpyDtoHAsync_v2)(between, from, kSecond, stream));
+    if (busy) {
+      EXPECT_CU(cu(MemsetD8Async)(to, 0, 4, CU_STREAM_LEGACY));
+    }
+    EXPECT_CU(cu(MemcpyHtoDAsync_v2)(to, between, bytes, CU_STREAM_LEGACY));
+    EXPECT_CU(cu(StreamSynchronize)(CU_STREAM_LEGACY));
+    return ReadOne(to);
+  };
+  EXPECT_EQ(1, chain(limit, false));
+  EXPECT_EQ(0x07070707, chain(limit + 1, false));
+  EXPECT_EQ(0x07070707, chain(limit, true));
 }
 
 TEST_F(SlowTest, NonBlockingStreamsTakeTheirTimeBesideOthers) {
