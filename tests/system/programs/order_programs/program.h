@@ -1,0 +1,103 @@
+// A program of copies, sets, kernels, host functions and waits over few buffers and streams, as data.
+//
+// generator.h makes programs, order.h tells whether they are free of races by CUDA's documented rules, model.h says what they
+// must leave in memory, runner.h runs them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace order_programs {
+
+enum class Place { kDevice, kPinned, kRegistered, kPageable };
+
+struct Buffer {
+  const char* name;
+  Place place;
+};
+inline constexpr Buffer kBuffers[] = {
+    {"device0", Place::kDevice},     {"device1", Place::kDevice},         {"device2", Place::kDevice},
+    {"pinned0", Place::kPinned},     {"pinned1", Place::kPinned},         {"registered0", Place::kRegistered},
+    {"pageable0", Place::kPageable}, {"registered1", Place::kRegistered}, {"pageable1", Place::kPageable}};
+inline constexpr int kBufferCount = static_cast<int>(std::size(kBuffers));
+inline bool IsHost(int buffer) { return kBuffers[buffer].place != Place::kDevice; }
+
+enum class StreamKind { kLegacy, kPerThread, kBlocking, kNonBlocking };
+
+struct Stream {
+  const char* name;
+  StreamKind kind;
+};
+inline constexpr Stream kStreams[] = {{"legacy", StreamKind::kLegacy},           {"per_thread", StreamKind::kPerThread},
+                                      {"blocking0", StreamKind::kBlocking},      {"blocking1", StreamKind::kBlocking},
+                                      {"unblocking0", StreamKind::kNonBlocking}, {"unblocking1", StreamKind::kNonBlocking}};
+inline constexpr int kStreamCount = static_cast<int>(std::size(kStreams));
+inline constexpr int kLegacy = 0, kPerThread = 1;
+inline constexpr int kEventCount = 4;
+
+// Rows and slices of bytes of a buffer; how wide, how many rows and slices, the operation says.
+struct Region {
+  int buffer = -1;  // -1: none
+  size_t offset = 0;
+  size_t pitch = 0;  // from row to row
+  size_t slice = 0;  // from slice to slice
+};
+
+enum class Kind {
+  kCopy,
+  kSet,
+  kKernel,             // every byte of `to`, of which rows are one byte wide: 3 * itself + that of `from` + value + row number
+  kHostFunctionWrite,  // fills `to`
+  kHostFunctionRead,   // compares `from` with what the model says
+  kHostWrite,          // likewise, by the program's thread
+  kHostRead,
+  kRecord,
+  kWaitEvent,
+  kSyncStream,
+  kSyncEvent,
+  kSyncContext,
+  kPollStream,  // asks until it is idle
+  kPollEvent,
+  kGraph,  // `nodes`, captured one after the other, launched in `stream`
+  kFork,   // a second thread begins
+  kJoin    // it has ended
+};
+
+enum class Call {
+  kTyped,           // cuMemcpyHtoD, DtoH, DtoD; cuMemcpy between host memories; cuMemsetD
+  kUnified,         // cuMemcpy
+  kDevicePointers,  // cuMemcpyDtoD, with the device pointers of host memory
+  kRows,            // cuMemcpy2DUnaligned, cuMemcpy2DAsync; cuMemsetD2D
+  kSlices,          // cuMemcpy3D
+  kWriteValue       // a set by cuStreamWriteValue32
+};
+
+struct Operation {
+  Kind kind = Kind::kSyncContext;
+  int thread = 0;
+  int stream = kLegacy;  // of the asynchronous forms and of waits
+  int event = 0;
+  Call call = Call::kTyped;
+  bool async = false;
+  Region to, from;
+  size_t width = 0, rows = 1, slices = 1;
+  unsigned element_bytes = 1;  // of a set
+  uint32_t value = 0;
+  std::vector<Operation> nodes;
+};
+
+struct Program {
+  size_t buffer_bytes = 0;
+  uint64_t content = 0;  // of what the buffers hold at first
+  std::vector<Operation> operations;
+};
+
+// From the first byte of the region to behind its last.
+size_t SpanBytes(const Operation& operation, const Region& region);
+bool Contains(const Operation& operation, const Region& region, size_t byte);
+std::string Text(const Operation& operation);
+std::string Text(const Program& program);
+
+}  // namespace order_programs
