@@ -42,7 +42,6 @@ class ImplicitOrder {
   static void Note(std::atomic<bool>* fact) {
     if (!fact->load(std::memory_order_relaxed)) fact->store(true, std::memory_order_relaxed);
   }
-  bool MayWaitForOthers(CUstream stream) const;
 
   const DriverTable& driver_;
   DoneWords& words_;

@@ -188,6 +188,22 @@ TEST_P(SmallSourceTest, IsReadBehindWhatWritesItBySynchronousForms) {
   ExpectNew();
 }
 
+// What the server asks the driver about a stream would end its capture.
+TEST_P(SmallSourceTest, IsANodeOfACapture) {
+  CUgraph graph = nullptr;
+  CUgraphExec exec = nullptr;
+  ASSERT_EQ(cuStreamBeginCapture_v2(stream_, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemcpyHtoDAsync_v2(device_, pinned_, kBytes, stream_), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamEndCapture(stream_, &graph), CUDA_SUCCESS);
+  ASSERT_EQ(cuGraphInstantiateWithFlags(&exec, graph, 0), CUDA_SUCCESS);
+  std::memset(pinned_, kNew, kBytes);
+  ASSERT_EQ(cuGraphLaunch(exec, reader()), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+  ExpectNew();
+  EXPECT_EQ(cuGraphExecDestroy(exec), CUDA_SUCCESS);
+  EXPECT_EQ(cuGraphDestroy(graph), CUDA_SUCCESS);
+}
+
 INSTANTIATE_TEST_SUITE_P(Streams, SmallSourceTest,
                          testing::Values(Order{"BehindTheDefaultStream", true}, Order{"OfTheDefaultStream", false}),
                          [](const auto& info) { return info.param.name; });
