@@ -67,7 +67,9 @@ CUfunction LoadOrderKernel() { return LoadKernel(kKernelText, "order"); }
 
 void World::Check(CUresult result, const char* call) const {
   if (result == CUDA_SUCCESS) return;
-  if (program_ != nullptr) std::printf("%s", Text(*program_).c_str());
+  if (program_ != nullptr) {
+    std::printf("seed %llu, %s", static_cast<unsigned long long>(program_->content), Text(*program_).c_str());
+  }
   std::printf("BAD %s is %d\n", call, static_cast<int>(result));
   std::fflush(stdout);
   std::_Exit(1);
