@@ -189,6 +189,35 @@ CUresult PrefetchBatch(Call& call, const CUdeviceptr* addresses, const size_t* s
   return CUDA_SUCCESS;
 }
 
+// Memory for one block, or for a span of them: `add` makes managed memory of it, or fails.
+template <typename Add>
+CUresult AllocateFor(Call& call, uint64_t bytes, const Add& add) {
+  const Range& window = call.session().memory().windows().device;
+  cuMemAlloc_v2Request request;
+  request.bytesize = bytes < kSharedPagesBelowBytes ? bytes + kManagedPageBytes : bytes;
+  cuMemAlloc_v2Reply reply;
+  if (const CUresult result = call.SyncAs(request, &reply); result != CUDA_SUCCESS) return result;
+  const Range range{WholePages(reply.dptr), bytes};
+  CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+  if (range.end() <= reply.dptr + request.bytesize && window.contains(range.base, range.bytes)) result = add(range, reply.dptr);
+  if (result == CUDA_SUCCESS) return result;
+  cuMemFree_v2Request free;
+  free.dptr = reply.dptr;
+  call.SyncAs(free);
+  return call.Fail(result);
+}
+
+// In a span with others (managed/small_blocks.h).
+CUresult AllocateSmall(Call& call, uint64_t bytes, std::optional<Range>* taken) {
+  if (const CUresult result = Managed(call).TakeSmall(bytes, call.owner_context(), taken); result != CUDA_SUCCESS) {
+    return call.Fail(result);
+  }
+  if (*taken) return CUDA_SUCCESS;
+  return AllocateFor(call, SmallBlocks::kSpanBytes, [&](const Range& span, uint64_t freed_by) {
+    return Managed(call).AddSpan(span, freed_by, call.owner_context(), bytes, taken);
+  });
+}
+
 }  // namespace
 
 CUresult Custom_cuMemAllocManaged(Call& call, CUdeviceptr* dptr, size_t bytesize, unsigned int flags) {
@@ -198,29 +227,25 @@ CUresult Custom_cuMemAllocManaged(Call& call, CUdeviceptr* dptr, size_t bytesize
   }
   ClientMemory& memory = call.session().memory();
   if (bytesize > memory.windows().device.bytes) return call.Fail(CUDA_ERROR_OUT_OF_MEMORY);
-  const uint64_t bytes = WholePages(bytesize);
-  cuMemAlloc_v2Request request;
-  request.bytesize = bytes < kSharedPagesBelowBytes ? bytes + kManagedPageBytes : bytes;
-  cuMemAlloc_v2Reply reply;
-  if (const CUresult result = call.SyncAs(request, &reply); result != CUDA_SUCCESS) return result;
-  const Range range{WholePages(reply.dptr), bytes};
-  CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-  if (range.end() <= reply.dptr + request.bytesize && memory.windows().device.contains(range.base, range.bytes)) {
-    result = ManagedMemory::Of(call.session()).Add(range, reply.dptr, call.owner_context());
+  std::optional<Range> range;
+  CUresult result = CUDA_SUCCESS;
+  // What begins at the host will be attached to a stream: alone, it is that stream's alone.
+  if (bytesize <= SmallBlocks::kBlockBytesMax && flags == CU_MEM_ATTACH_GLOBAL) {
+    result = AllocateSmall(call, bytesize, &range);
+  } else {
+    result = AllocateFor(call, WholePages(bytesize), [&](const Range& block, uint64_t freed_by) {
+      range = block;
+      return Managed(call).Add(block, freed_by, call.owner_context());
+    });
   }
-  if (result != CUDA_SUCCESS) {
-    cuMemFree_v2Request free;
-    free.dptr = reply.dptr;
-    call.SyncAs(free);
-    return call.Fail(result);
-  }
+  if (result != CUDA_SUCCESS) return result;
   DeviceAllocation allocation;
-  allocation.range = Range{range.base, bytesize};
+  allocation.range = Range{range->base, bytesize};
   allocation.kind = DeviceAllocation::Kind::kManaged;
   allocation.device = call.thread().current()->device;
   allocation.context = call.owner_context();
   memory.device().Add(allocation);
-  *dptr = range.base;
+  *dptr = range->base;
   return CUDA_SUCCESS;
 }
 

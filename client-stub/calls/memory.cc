@@ -10,6 +10,7 @@
 #include "client-stub/session/session.h"
 #include "client-stub/session/thread_state.h"
 #include "generated/client/memory.h"
+#include "generated/messages/host_memory.h"
 
 namespace tessera {
 namespace {
@@ -25,13 +26,23 @@ void Remember(Call& call, uint64_t address, uint64_t bytes) {
 
 // Its pages here go at once; the server waits for the work that may use it.
 CUresult FreeManaged(Call& call, CUdeviceptr dptr) {
-  ClientMemory& memory = call.session().memory();
-  uint64_t freed_by = 0;
-  if (!ManagedMemory::Of(call.session()).Remove(dptr, &freed_by)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  memory.device().Remove(dptr);
+  ManagedMemory& managed = ManagedMemory::Of(call.session());
+  ManagedMemory::Removed removed;
+  if (!managed.Remove(dptr, &removed)) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  call.session().memory().device().Remove(dptr);
   cuMemFree_v2Request request;
-  request.dptr = freed_by;
-  return call.Sync(request);
+  request.dptr = removed.freed_by;
+  if (removed.freed_by != 0) return call.Sync(request);
+  // Of a span, which others use: this waits as the free of a block does, and frees nothing.
+  cuMemFreeHostReply reply;
+  const CUresult result = call.SyncAs(cuMemFreeHostRequest{}, &reply);
+  // While a stream captures nothing is known; a later free will know.
+  if (result != CUDA_SUCCESS || !reply.idle) return result;
+  for (const uint64_t span : managed.EndFrees(removed.number)) {
+    request.dptr = span;
+    call.Sync(request);
+  }
+  return result;
 }
 
 }  // namespace

@@ -46,9 +46,14 @@ bool ManagedMemory::Change(Block& block, const PageRun& run, PageState state) {
 }
 
 bool ManagedMemory::Uses(const Block& block, const WorkedStream& stream) const {
+  if (stream.stream.is_null()) return true;
   // A stream that is gone gives its memory back to all.
-  return block.attached.is_null() || block.attached == stream.stream || stream.stream.is_null() ||
-         !session_.handles().IsLive(block.attached, HandleKind::kStream);
+  const auto uses = [&](HandleId attached) {
+    return attached.is_null() || attached == stream.stream || !session_.handles().IsLive(attached, HandleKind::kStream);
+  };
+  if (block.small == nullptr) return uses(block.attached);
+  return block.small_attached.size() < block.small->count() ||
+         std::any_of(block.small_attached.begin(), block.small_attached.end(), [&](const auto& one) { return uses(one.second); });
 }
 
 PageRun ManagedMemory::PagesOf(const Block& block, const Range& range) const {
@@ -205,19 +210,48 @@ CUresult ManagedMemory::Pull(const Block& block, const PageRun& run) {
   return CUDA_SUCCESS;
 }
 
-CUresult ManagedMemory::Fetch(Block& block, uint64_t address, bool write) {
+CUresult ManagedMemory::Fetch(Block& block, uint64_t address, bool write, bool waited) {
   const uint64_t page = (address - block.range.base) / kManagedPageBytes;
-  const PageState before = block.states.At(page);
+  PageState before = block.states.At(page);
   if (before == PageState::kHost) {  // another thread's touch was served meanwhile
-    return block.pages->Protect(block.RangeOf(PageRun{page, 1}), Access::kReadWrite) ? CUDA_SUCCESS : FetchAll(block);
-  }
-  const PageRun run = block.states.Fetch(page, before);
-  if (before == PageState::kDevice) {
-    if (const CUresult result = Pull(block, run); result != CUDA_SUCCESS) return result;
+    if (block.pages->Protect(block.RangeOf(PageRun{page, 1}), Access::kReadWrite)) return CUDA_SUCCESS;
+    if (block.small == nullptr) return FetchAll(block);
+    if (const CUresult result = GiveAway(); result != CUDA_SUCCESS) return result;
+    before = PageState::kDevice;
   }
   // A fault on a page that could be read is a write.
   const PageState after = write || before == PageState::kShared ? PageState::kHost : PageState::kShared;
-  return Change(block, run, after) ? CUDA_SUCCESS : FetchAll(block);
+  const PageRun run = FetchedWith(block, page, before, waited && after == PageState::kShared);
+  if (before == PageState::kDevice) {
+    if (const CUresult result = Pull(block, run); result != CUDA_SUCCESS) return result;
+  }
+  if (Change(block, run, after)) return CUDA_SUCCESS;
+  if (block.small == nullptr) return FetchAll(block);
+  // What was pulled stays what the device has.
+  if (const CUresult result = GiveAway(); result != CUDA_SUCCESS) return result;
+  return Change(block, run, after) ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
+}
+
+// In a span a touch fetches pages of its own block alone. Another thread's kernels may use the others, and would not see that
+// this process has their pages for writing. Pages for reading are taken back behind such work (Note), so they may be of all
+// blocks.
+PageRun ManagedMemory::FetchedWith(Block& block, uint64_t page, PageState state, bool reads_all) {
+  const PageRun run = block.states.Fetch(page, state);
+  if (block.small == nullptr || reads_all) return run;
+  const std::optional<Range> small = block.small->Find(block.range.base + page * kManagedPageBytes);
+  if (!small) return PageRun{page, 1};
+  const PageRun own = PagesOf(block, *small);
+  const uint64_t first = std::max(run.first, own.first);
+  return PageRun{first, std::min(run.end(), own.end()) - first};
+}
+
+// As before work that may use all memory.
+CUresult ManagedMemory::GiveAway() {
+  if (const CUresult result = PrepareHere(ManagedUse{}); result != CUDA_SUCCESS) return result;
+  for (const auto& [base, block] : blocks_) {
+    if (block.small != nullptr && !block.pages->Protect(block.range, Access::kNone)) return CUDA_ERROR_OPERATING_SYSTEM;
+  }
+  return CUDA_SUCCESS;
 }
 
 // For want of room for more boundaries between protections: the whole block gets one.
@@ -238,7 +272,7 @@ CUresult ManagedMemory::FetchAfterWork(uint64_t address, bool write) {
   if (result == CUDA_SUCCESS) {
     MutexLock lock(mutex_);
     Block* const block = Find(address);
-    result = block == nullptr ? CUDA_ERROR_INVALID_VALUE : Fetch(*block, address, write);
+    result = block == nullptr ? CUDA_ERROR_INVALID_VALUE : Fetch(*block, address, write, true);
   }
   fetching_.store(false, std::memory_order_release);
   return result;
@@ -258,7 +292,7 @@ bool ManagedMemory::Resolve(uint64_t address, bool write, bool in_host_function)
   if (in_host_function) {
     // Its stream waits for it, and what that stream did before is done.
     MutexLock lock(mutex_);
-    if (Block* const block = Find(address)) result = Fetch(*block, address, write);
+    if (Block* const block = Find(address)) result = Fetch(*block, address, write, false);
   } else {
     result = FetchAfterWork(address, write);
   }

@@ -52,22 +52,86 @@ CUresult ManagedMemory::MapWindow() {
 CUresult ManagedMemory::Add(const Range& range, uint64_t freed_by, HandleId context) {
   if (!ServiceThreads::Process().Start() || !EnsureFaultHandler()) return CUDA_ERROR_OPERATING_SYSTEM;
   return OnService(mutex_, [&] {
-    CUresult result = MapWindow();
-    // Natively managed memory reads as zero at first, on both sides.
-    if (result == CUDA_SUCCESS) result = transfers_.Clear(context, range.base, range.bytes);
-    if (result == CUDA_SUCCESS) result = transfers_.Finish(context);
-    if (result != CUDA_SUCCESS) return result;
-    const auto [entry, added] = blocks_.try_emplace(range.base, range, window_pages_.get(), PageState::kDevice);
-    Block& block = entry->second;
-    block.freed_by = freed_by;
-    block.context = context;
-    block.extents = {range};
-    count_.fetch_add(1, std::memory_order_release);
-    // Equal on both sides, and free to be written from the start: what is touched is found out when work begins.
-    if (Change(block, PageRun{0, block.states.size()}, PageState::kHost)) return CUDA_SUCCESS;
+    Block* added = nullptr;
+    return AddHere(range, freed_by, context, &added);
+  });
+}
+
+CUresult ManagedMemory::AddHere(const Range& range, uint64_t freed_by, HandleId context, Block** added) {
+  CUresult result = MapWindow();
+  // Natively managed memory reads as zero at first, on both sides.
+  if (result == CUDA_SUCCESS) result = transfers_.Clear(context, range.base, range.bytes);
+  if (result == CUDA_SUCCESS) result = transfers_.Finish(context);
+  if (result != CUDA_SUCCESS) return result;
+  const auto entry = blocks_.try_emplace(range.base, range, window_pages_.get(), PageState::kDevice).first;
+  Block& block = entry->second;
+  block.freed_by = freed_by;
+  block.context = context;
+  block.extents = {range};
+  count_.fetch_add(1, std::memory_order_release);
+  // Equal on both sides, and free to be written from the start: what is touched is found out when work begins.
+  if (!Change(block, PageRun{0, block.states.size()}, PageState::kHost)) {
     Drop(entry);
     return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  *added = &block;
+  return CUDA_SUCCESS;
+}
+
+CUresult ManagedMemory::AddSpan(const Range& span, uint64_t freed_by, HandleId context, uint64_t bytes,
+                                std::optional<Range>* taken) {
+  if (!ServiceThreads::Process().Start() || !EnsureFaultHandler()) return CUDA_ERROR_OPERATING_SYSTEM;
+  return OnService(mutex_, [&] {
+    // Without its last page, which nobody may touch: a run of pages never is one mapping with those of another span, so that
+    // changing the protection of all of it takes no mapping more.
+    const Range range{span.base, span.bytes - kManagedPageBytes};
+    Block* added = nullptr;
+    if (const CUresult result = AddHere(range, freed_by, context, &added); result != CUDA_SUCCESS) return result;
+    added->small = std::make_unique<SmallBlocks>(range);
+    spans_[context].emplace(added->small->largest(), range.base);
+    return TakeSmallHere(*added, bytes, taken);
   });
+}
+
+CUresult ManagedMemory::TakeSmall(uint64_t bytes, HandleId context, std::optional<Range>* taken) {
+  if (!any()) return CUDA_SUCCESS;
+  return OnService(mutex_, [&] {
+    const auto spans = spans_.find(context);
+    if (spans == spans_.end()) return CUDA_SUCCESS;
+    const auto found = spans->second.lower_bound({bytes, 0});
+    return found == spans->second.end() ? CUDA_SUCCESS : TakeSmallHere(blocks_.at(found->second), bytes, taken);
+  });
+}
+
+CUresult ManagedMemory::TakeSmallHere(Block& span, uint64_t bytes, std::optional<Range>* out) {
+  SpansWithRoom& spans = spans_[span.context];
+  spans.erase({span.small->largest(), span.range.base});
+  const std::optional<SmallBlocks::Taken> taken = span.small->Take(bytes);
+  if (span.small->largest() != 0) spans.emplace(span.small->largest(), span.range.base);
+  if (!taken) return CUDA_SUCCESS;
+  const Range& range = taken->range;
+  if (taken->used_before) {
+    CUresult result = transfers_.Clear(span.context, range.base, range.bytes);
+    if (result == CUDA_SUCCESS) result = transfers_.Finish(span.context);
+    if (result != CUDA_SUCCESS) {
+      FreeSmallHere(span, range.base);
+      return result;
+    }
+    span.pages->Discard(range);
+  }
+  if (span.small_advised) span.advice.Update(range, [](Advice& advice) { advice = Advice{}; });
+  // Equal on both sides, as in AddHere(). Where the system has no room for that, touches will get it.
+  const PageRun run = PagesOf(span, range);
+  if (span.states.Next(run.first, run.end(), PageState::kHost) != run) static_cast<void>(Change(span, run, PageState::kHost));
+  *out = range;
+  return CUDA_SUCCESS;
+}
+
+void ManagedMemory::FreeSmallHere(Block& span, uint64_t base) {
+  SpansWithRoom& spans = spans_[span.context];
+  spans.erase({span.small->largest(), span.range.base});
+  span.small->Free(base);
+  spans.emplace(span.small->largest(), span.range.base);
 }
 
 CUresult ManagedMemory::AddVariable(const Range& range, HandleId container, HandleId context) {
@@ -132,6 +196,10 @@ CUresult ManagedMemory::AddVariablePages(const Range& wanted, const Range& exten
 
 void ManagedMemory::Drop(Blocks::iterator entry) {
   Block& block = entry->second;
+  if (block.small != nullptr) {
+    spans_[block.context].erase({block.small->largest(), block.range.base});
+    std::erase_if(small_frees_, [&](const auto& freed) { return block.range.contains(freed.second); });
+  }
   if (!Change(block, PageRun{0, block.states.size()}, PageState::kDevice)) {
     LogWarning("freed managed memory at {:#x} could not be made inaccessible", block.range.base);
   }
@@ -140,14 +208,45 @@ void ManagedMemory::Drop(Blocks::iterator entry) {
   count_.fetch_sub(1, std::memory_order_release);
 }
 
-bool ManagedMemory::Remove(uint64_t base, uint64_t* freed_by) {
+bool ManagedMemory::Remove(uint64_t base, Removed* removed) {
   if (!any()) return false;
   return OnService(mutex_, [&] {
-    const auto found = blocks_.find(base);
-    if (found == blocks_.end() || !found->second.container.is_null()) return false;
-    *freed_by = found->second.freed_by;
-    Drop(found);
+    const Block* const found = Find(base);
+    if (found == nullptr || !found->container.is_null()) return false;
+    const auto entry = blocks_.find(found->range.base);
+    Block& block = entry->second;
+    if (block.small == nullptr && base != block.range.base) return false;
+    if (block.small != nullptr) {
+      const std::optional<Range> small = block.small->Find(base);
+      if (!small || small->base != base || block.small_freeing.contains(base)) return false;
+      block.small_attached.erase(base);
+      if (block.small->count() > 1) {
+        block.small_freeing.insert(base);
+        removed->number = ++last_free_;
+        small_frees_.emplace(removed->number, base);
+        return true;
+      }
+    }
+    removed->freed_by = block.freed_by;
+    Drop(entry);
     return true;
+  });
+}
+
+std::vector<uint64_t> ManagedMemory::EndFrees(uint64_t number) {
+  return OnService(mutex_, [&] {
+    std::vector<uint64_t> empty;
+    while (!small_frees_.empty() && small_frees_.begin()->first <= number) {
+      const uint64_t base = small_frees_.begin()->second;
+      small_frees_.erase(small_frees_.begin());
+      Block& span = *Find(base);
+      span.small_freeing.erase(base);
+      FreeSmallHere(span, base);
+      if (span.small->count() != 0) continue;
+      empty.push_back(span.freed_by);
+      Drop(blocks_.find(span.range.base));
+    }
+    return empty;
   });
 }
 
@@ -174,6 +273,7 @@ void ManagedMemory::EndContext(HandleId context) {
       if (it->second.context == context) Drop(it);
       it = next;
     }
+    spans_.erase(context);
   });
 }
 
@@ -197,7 +297,22 @@ bool ManagedMemory::ForEachBlockIn(const Range& range, Visit visit) {
 }
 
 bool ManagedMemory::Covers(const Range& range) {
-  return any() && OnService(mutex_, [&] { return ForEachBlockIn(range, [](Block&, const Range&) {}); });
+  return any() && OnService(mutex_, [&] {
+           bool all = true;
+           const bool known = ForEachBlockIn(range, [&](Block& block, const Range& part) {
+             all = all && (block.small == nullptr || CoversSmall(block, part));
+           });
+           return known && all;
+         });
+}
+
+bool ManagedMemory::CoversSmall(const Block& span, const Range& range) {
+  for (uint64_t at = range.base; at < range.end();) {
+    const std::optional<Range> small = span.small->Find(at);
+    if (!small || span.small_freeing.contains(small->base)) return false;
+    at = small->end();
+  }
+  return true;
 }
 
 CUresult ManagedMemory::Attach(uint64_t address, HandleId stream) {
@@ -207,7 +322,13 @@ CUresult ManagedMemory::Attach(uint64_t address, HandleId stream) {
     pending_.ForEach([&](const WorkedStream& worked) {
       if (Uses(*block, worked)) block->earlier.insert(worked);
     });
-    block->attached = stream;
+    if (block->small == nullptr) {
+      block->attached = stream;
+    } else if (stream.is_null()) {
+      block->small_attached.erase(address);
+    } else {
+      block->small_attached[address] = stream;
+    }
     return CUDA_SUCCESS;
   });
 }
@@ -221,8 +342,12 @@ void ManagedMemory::ExpectPass(const Range& range) {
 
 bool ManagedMemory::UpdateAdvice(const Range& range, const std::function<void(Advice&)>& change) {
   if (!Covers(range)) return false;
-  return OnService(
-      mutex_, [&] { return ForEachBlockIn(range, [&](Block& block, const Range& part) { block.advice.Update(part, change); }); });
+  return OnService(mutex_, [&] {
+    return ForEachBlockIn(range, [&](Block& block, const Range& part) {
+      block.small_advised = true;
+      block.advice.Update(part, change);
+    });
+  });
 }
 
 bool ManagedMemory::ForEachAdvice(const Range& range, const std::function<void(const Advice&)>& visit) {

@@ -12,6 +12,9 @@
 // Only the work of one stream uses memory attached to that stream (cuStreamAttachMemAsync). Memory attached to the host is
 // treated like global memory, so a kernel that uses it nevertheless sees the right bytes.
 //
+// Small blocks share spans (small_blocks.h): to a span belongs what is said of a block here. So the work of all streams uses it
+// to which one of its blocks is attached, or of all streams.
+//
 // The public functions are for any thread. Their work on pages runs on the service threads (service_thread.h) under one lock. The
 // lock is not held during waits for the application's work.
 #pragma once
@@ -23,7 +26,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "client-stub/managed/advice.h"
@@ -31,6 +36,7 @@
 #include "client-stub/managed/page_transfers.h"
 #include "client-stub/managed/pending_work.h"
 #include "client-stub/managed/shared_pages.h"
+#include "client-stub/managed/small_blocks.h"
 #include "client-stub/session/basic_call.h"
 #include "client-stub/session/session.h"
 #include "protocol/base/mutex.h"
@@ -62,8 +68,21 @@ class ManagedMemory {
   // Adds a variable that the server's driver placed, of a library or of a module in `context`. Adding the same one again is no
   // failure. CUDA_ERROR_OUT_OF_MEMORY: something of this process lies there.
   CUresult AddVariable(const Range& range, HandleId container, HandleId context);
-  // Removes the block that starts at `base`. False: there is none. `freed_by`: as given to Add().
-  bool Remove(uint64_t base, uint64_t* freed_by);
+  // Takes a small block in a span of the context; it is cleared. CUDA_SUCCESS and no range: no span has room, add one.
+  CUresult TakeSmall(uint64_t bytes, HandleId context, std::optional<Range>* taken);
+  // Adds a span, device memory as of Add() of SmallBlocks::kSpanBytes, and takes the first block in it.
+  CUresult AddSpan(const Range& span, uint64_t freed_by, HandleId context, uint64_t bytes, std::optional<Range>* taken);
+
+  // What a block leaves when it is removed.
+  struct Removed {
+    uint64_t freed_by = 0;  // not 0: the server is to free this, as given to Add() or AddSpan()
+    uint64_t number = 0;    // else: what EndFrees() wants, once all work is done that was enqueued before
+  };
+  // Removes the block that starts at `base`. False: there is none.
+  bool Remove(uint64_t base, Removed* removed);
+  // No work uses the small blocks any more that were removed up to this number: others may have their pages. Returns the spans
+  // without blocks, which the server is to free.
+  std::vector<uint64_t> EndFrees(uint64_t number);
   void RemoveVariables(HandleId container);
   void EndContext(HandleId context);
 
@@ -102,6 +121,11 @@ class ManagedMemory {
     SharedPages* pages = nullptr;
     PageStates states;
     AdviceMap advice;
+    // Of a span; else null and empty.
+    std::unique_ptr<SmallBlocks> small;
+    std::map<uint64_t, HandleId> small_attached;  // its blocks that are attached to streams, by base
+    std::set<uint64_t> small_freeing;             // those that were removed, whose pages wait for EndFrees()
+    bool small_advised = false;                   // there is advice, which blocks to come do not have
     Block(const Range& r, SharedPages* p, PageState initial)
         : range(r), pages(p), states(r.bytes / kManagedPageBytes, initial), advice(r.base) {}
     Range RangeOf(const PageRun& run) const {
@@ -110,7 +134,14 @@ class ManagedMemory {
   };
   using Blocks = std::map<uint64_t, Block>;  // by base
 
+  // By the largest block for which there is room.
+  using SpansWithRoom = std::set<std::pair<uint64_t, uint64_t>>;
+
   CUresult MapWindow();
+  CUresult AddHere(const Range& range, uint64_t freed_by, HandleId context, Block** added);
+  CUresult TakeSmallHere(Block& span, uint64_t bytes, std::optional<Range>* taken);
+  void FreeSmallHere(Block& span, uint64_t base);
+  static bool CoversSmall(const Block& span, const Range& range);
   CUresult AddVariableHere(const Range& range, HandleId container, HandleId context);
   // Part of a variable in pages that others have part in; pages that none had.
   CUresult AddExtent(Block& block, const Range& extent);
@@ -122,8 +153,12 @@ class ManagedMemory {
   // Warns once in this process when a touch has waited long: the work that it waits for may be waiting for it. On the session's
   // service thread.
   void WarnOfLongTouch();
-  CUresult Fetch(Block& block, uint64_t address, bool write);
+  // `waited`: the work that may use the block is done, not only that of the host function's stream.
+  CUresult Fetch(Block& block, uint64_t address, bool write, bool waited);
+  PageRun FetchedWith(Block& block, uint64_t page, PageState state, bool reads_all);
   CUresult FetchAll(Block& block);
+  // Gives all pages to the device, for want of room for more boundaries between protections: a span then has none.
+  CUresult GiveAway();
   void Settle(Block& block, const PageRun& part);
   // Waits for the work that may use the block that contains `address`. CUDA_ERROR_INVALID_VALUE: there is none.
   CUresult WaitForWorkOn(uint64_t address) EXCLUDES(mutex_);
@@ -155,6 +190,9 @@ class ManagedMemory {
   std::unique_ptr<SharedPages> window_pages_;
   std::map<uint64_t, std::unique_ptr<SharedPages>> variable_pages_;
   Blocks blocks_;
+  std::map<HandleId, SpansWithRoom> spans_;   // by context
+  std::map<uint64_t, uint64_t> small_frees_;  // number, base: in the order of their removal
+  uint64_t last_free_ = 0;
 };
 
 // As AdoptDriverRange (client_memory.h) for a managed variable, of a library (no context) or of a module, which this process

@@ -75,13 +75,16 @@ Result<std::vector<UnixListener>> Bind(const Options& options, bool is_default) 
   return listeners;
 }
 
+// A server for one program has no workers that wait beside it, as a rule, and is to be there soon.
+bool MeasuresContexts(const Options& options) { return options.vgpus || options.owner_fd < 0; }
+
 int RunDaemon(Options options) {
   ServiceNotice notice = ServiceNotice::Take();
   signal(SIGPIPE, SIG_IGN);  // whoever waits for the line below may be gone by then
   signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is as a full disk
   RaiseDescriptorLimit();    // before they are divided among what is kept for clients
   if (!CheckWorkerSandbox(&options)) return kExitNoSandbox;
-  Result<DeviceList> devices = ProbeDevices(options.driver, options.log_word, options.vgpus);
+  Result<DeviceList> devices = ProbeDevices(options.driver, options.log_word, MeasuresContexts(options));
   if (!devices.ok()) {
     fprintf(
         stderr,

@@ -70,7 +70,7 @@ Supervisor::Supervisor(const Options& options, std::vector<UnixListener> listene
       broker_(options_, GpusOf(report, options), logs),
       usage_(options_, logs),
       node_(options_, logs),
-      pool_(options_, broker_.gpus(), logs),
+      pool_(options_, broker_.gpus(), report.context_bytes, logs),
       listeners_(std::move(listeners)),
       report_(std::move(report)),
       monitor_(options.log_word, logs),
@@ -336,6 +336,7 @@ void Supervisor::HearWorkers(std::span<const pollfd> ready) {
       Result<WorkerSays> said = HearWorker(one.fd);
       if (said.ok()) {
         switch (said->word) {
+          case WorkerWord::kMakesContext:
           case WorkerWord::kReady: break;  // in the moment in which it got its client: that is of no interest any more
           case WorkerWord::kBegun: worker.begins_until_ns = 0; break;
           case WorkerWord::kHoldsHost: {
@@ -344,7 +345,7 @@ void Supervisor::HearWorkers(std::span<const pollfd> ready) {
             break;
           }
           case WorkerWord::kNeedsRoom:
-          case WorkerWord::kAwaitsEnds: MakeRoomFor(pid, said->word == WorkerWord::kNeedsRoom);
+          case WorkerWord::kAwaitsEnds: MakeRoomFor(pid, *said);
         }
       } else if (said.status().code() != StatusCode::kTimedOut) {
         if (said.status().code() != StatusCode::kUnavailable) {
@@ -356,21 +357,27 @@ void Supervisor::HearWorkers(std::span<const pollfd> ready) {
   }
 }
 
-void Supervisor::MakeRoomFor(pid_t pid, bool give_back) {
+void Supervisor::MakeRoomFor(pid_t pid, const WorkerSays& question) {
   if (std::any_of(room_waiters_.begin(), room_waiters_.end(), [pid](const RoomWaiter& waiter) { return waiter.pid == pid; }))
     return;
-  RoomWaiter waiter{pid, {}, MonotonicNs() + kRoomWaitNs};
+  const bool give_back = question.word == WorkerWord::kNeedsRoom;
+  RoomWaiter waiter{pid, {}, MonotonicNs() + kRoomWaitNs, give_back ? GpuUuid{} : question.gpu};
   if (give_back) {
     pool_.GiveBack();
-    waiter.awaited = pool_.ending();
+  } else {
+    // Some part of a context that is being made is taken already.
+    waiter.making = pool_.MakingContexts(question.gpu);
   }
+  waiter.awaited.insert(pool_.ending().begin(), pool_.ending().end());
   for (const auto& [other, worker] : workers_) {
     if (!worker.process.line.valid()) waiter.awaited.insert(other);
   }
-  std::erase_if(waiter.awaited, [this](pid_t awaited) { return stuck_.contains(awaited); });
-  if (!waiter.awaited.empty()) {
+  for (std::set<pid_t>* pids : {&waiter.awaited, &waiter.making}) {
+    std::erase_if(*pids, [this](pid_t awaited) { return stuck_.contains(awaited); });
+  }
+  if (!waiter.awaited.empty() || !waiter.making.empty()) {
     room_waiters_.push_back(std::move(waiter));
-  } else if (!SendRoom(workers_.at(pid).process.line.get(), false).ok()) {
+  } else if (!SendRoom(workers_.at(pid).process.line.get(), false, pool_.ContextBytes(waiter.gpu)).ok()) {
     LogDebug("worker {} was not told that there is no room", pid);
   }
 }
@@ -378,11 +385,16 @@ void Supervisor::MakeRoomFor(pid_t pid, bool give_back) {
 void Supervisor::AnswerRoomWaiters(pid_t ended) {
   std::erase_if(room_waiters_, [&](RoomWaiter& waiter) {
     waiter.awaited.erase(ended);
+    if (!waiter.making.empty()) {
+      const std::set<pid_t> making = pool_.MakingContexts(waiter.gpu);
+      std::erase_if(waiter.making, [&making](pid_t pid) { return !making.contains(pid); });
+    }
     const auto worker = workers_.find(waiter.pid);
     if (worker == workers_.end() || !worker->second.process.line.valid()) return true;  // it is ending itself
-    if (!waiter.awaited.empty() && MonotonicNs() < waiter.deadline_ns) return false;
+    if ((!waiter.awaited.empty() || !waiter.making.empty()) && MonotonicNs() < waiter.deadline_ns) return false;
     stuck_.insert(waiter.awaited.begin(), waiter.awaited.end());
-    if (!SendRoom(worker->second.process.line.get(), true).ok())
+    stuck_.insert(waiter.making.begin(), waiter.making.end());
+    if (!SendRoom(worker->second.process.line.get(), true, pool_.ContextBytes(waiter.gpu)).ok())
       LogDebug("worker {} was not told that there is room", waiter.pid);
     return true;
   });

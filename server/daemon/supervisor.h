@@ -30,6 +30,7 @@
 #include "server/daemon/auditor.h"
 #include "server/daemon/broker_process.h"
 #include "server/daemon/caller.h"
+#include "server/daemon/children/worker_line.h"
 #include "server/daemon/gateway_process.h"
 #include "server/daemon/monitor.h"
 #include "server/daemon/node_process.h"
@@ -132,6 +133,8 @@ class Supervisor {
     pid_t pid;
     std::set<pid_t> awaited;  // what is to end first
     uint64_t deadline_ns;
+    GpuUuid gpu{};             // of which it asks how much nobody needs; zeros: it does not
+    std::set<pid_t> making{};  // what is to have its context there first, or to end
   };
   // Who finds a full server waits for so long at least: sessions may be about to end. But never for longer than --start-wait.
   static constexpr uint64_t kPlaceWaitNs = 2'000'000'000;
@@ -230,9 +233,9 @@ class Supervisor {
   void ServeAllShares(std::span<const pollfd> ready);
   // Hears what workers with a session say.
   void HearWorkers(std::span<const pollfd> ready);
-  // Answers this worker when the sessions that are over have ended; with `give_back` also the processes that wait, which are told
-  // to.
-  void MakeRoomFor(pid_t pid, bool give_back);
+  // Answers this worker when the sessions that are over have ended, and the processes that waited and were told to. If it needs
+  // room, all that wait are told to; else nobody is, and the contexts that are being made on its GPU are awaited.
+  void MakeRoomFor(pid_t pid, const WorkerSays& question);
   // Answers those that need not wait any longer. `ended`: a process that has.
   void AnswerRoomWaiters(pid_t ended);
   void Reap();

@@ -55,9 +55,11 @@ Status LimitMemory(const WorkerWish& wish, const GateMemory& gate) {
 
 }  // namespace
 
-WorkerPool::WorkerPool(const Options& options, const std::vector<GpusMessage::Uuid>& gpus, ChildLogs& logs)
+WorkerPool::WorkerPool(const Options& options, const std::vector<GpusMessage::Uuid>& gpus, std::vector<uint64_t> context_bytes,
+                       ChildLogs& logs)
     : options_(options),
       gpus_(gpus),
+      context_bytes_(std::move(context_bytes)),
       logs_(logs),
       starts_max_(StartsAtOnce()),
       images_([&options, &logs](int socket) {
@@ -297,8 +299,13 @@ void WorkerPool::Hear() {
   for (auto next = waiting_.begin(); next != waiting_.end();) {
     const auto waiting = next++;
     Result<WorkerSays> said = HearWorker(waiting->process.line.get());
+    while (said.ok() && said->word == WorkerWord::kMakesContext && !waiting->ready) {
+      waiting->context_gpu = said->gpu;
+      said = HearWorker(waiting->process.line.get());
+    }
     if (said.ok() && said->word == WorkerWord::kReady && !waiting->ready) {
       waiting->ready = true;
+      waiting->context_gpu = said->gpu;
       // What is new counts as much as all before.
       ready_ns_ = std::min((ready_ns_ + MonotonicNs() - waiting->started_ns) / 2, kReadyMaxNs);
       for (Kind& kind : kinds_) {
@@ -311,6 +318,23 @@ void WorkerPool::Hear() {
       waiting_.erase(waiting);
     }
   }
+}
+
+std::set<pid_t> WorkerPool::MakingContexts(const GpuUuid& gpu) const {
+  std::set<pid_t> making;
+  for (const Waiting& waiting : waiting_) {
+    if (!waiting.ready && waiting.context_gpu == gpu && gpu != GpuUuid{}) making.insert(waiting.process.pid);
+  }
+  return making;
+}
+
+uint64_t WorkerPool::ContextBytes(const GpuUuid& gpu) const {
+  const auto found = std::find(gpus_.begin(), gpus_.end(), gpu);
+  const auto index = static_cast<size_t>(found - gpus_.begin());
+  if (index >= context_bytes_.size()) return 0;
+  const auto count = std::count_if(waiting_.begin(), waiting_.end(),
+                                   [&](const Waiting& waiting) { return waiting.ready && waiting.context_gpu == gpu; });
+  return context_bytes_[index] * static_cast<uint64_t>(count);
 }
 
 void WorkerPool::GiveBack() {

@@ -30,6 +30,7 @@
 #include "server/daemon/readings/device_memory.h"
 #include "server/daemon/session_demand.h"
 #include "server/daemon/shared_directory.h"
+#include "server/gate/gpu_uuid.h"
 #include "server/images/image_keeper.h"
 
 namespace tessera {
@@ -65,8 +66,9 @@ class WorkerPool {
     UniqueFd line;    // the daemon's end (worker_line.h)
   };
 
-  // `gpus`: of the server; all three outlive it.
-  WorkerPool(const Options& options, const std::vector<GpusMessage::Uuid>& gpus, ChildLogs& logs);
+  // `gpus`: of the server; all three outlive it. `context_bytes`: what a context takes of each, as far as that is known.
+  WorkerPool(const Options& options, const std::vector<GpusMessage::Uuid>& gpus, std::vector<uint64_t> context_bytes,
+             ChildLogs& logs);
 
   // Gives `connection`, on which the hello still waits, to a process. Takes the connection unless it fails.
   Result<Process> Serve(const WorkerWish& wish, UniqueFd& connection);
@@ -79,6 +81,10 @@ class WorkerPool {
   void Watch(std::vector<pollfd>* watched) const;
   // Hears what they have said since.
   void Hear();
+  // Which of those that wait are making a context of `gpu` at this moment.
+  std::set<pid_t> MakingContexts(const GpuUuid& gpu) const;
+  // How much of the GPU's memory the contexts of those that wait take, as far as that is known.
+  uint64_t ContextBytes(const GpuUuid& gpu) const;
 
   // Ends all that wait, since a session has no memory left; none is started for some time.
   void GiveBack();
@@ -114,6 +120,7 @@ class WorkerPool {
     uint64_t kind;
     uint64_t started_ns;
     bool ready = false;
+    GpuUuid context_gpu{};  // of which it has a context, or makes one
   };
   struct Begun {
     uint64_t kind;
@@ -139,6 +146,7 @@ class WorkerPool {
 
   const Options& options_;
   const std::vector<GpusMessage::Uuid>& gpus_;
+  const std::vector<uint64_t> context_bytes_;  // by GPU
   ChildLogs& logs_;
   const size_t starts_max_;  // processes that get ready at the same time
   ImageKeeper images_;

@@ -19,6 +19,7 @@
 #include "server/images/image_socket.h"
 #include "server/shares/share_socket.h"
 #include "server/worker/device_output.h"
+#include "server/worker/gate/gate_rows.h"
 #include "server/worker/high_addresses.h"
 #include "server/worker/session.h"
 
@@ -73,28 +74,31 @@ class GateMappings {
 };
 
 // What a client of this driver begins with, made while none is there yet: the snapshot, and the primary context of the first
-// device, on which programs start unless they say otherwise. Returns how much of that device's memory is free, as WorkerSays.
-uint64_t PrepareSession(const DriverTable& driver, SessionOptions* session) {
+// device, on which programs start unless they say otherwise. Tells the daemon of it.
+void PrepareSession(const DriverTable& driver, int line, SessionOptions* session) {
   if (Result<DeviceSnapshot> snapshot = BuildSnapshot(driver, session->priorities); snapshot.ok()) {
     session->snapshot = std::move(snapshot).value();
   }
   CUdevice device = 0;
   int mode = CU_COMPUTEMODE_PROHIBITED;
   if (driver.cuDeviceGet(&device, 0) != CUDA_SUCCESS ||
-      driver.cuDeviceGetAttribute(&mode, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE, device) != CUDA_SUCCESS) {
-    return 0;
+      driver.cuDeviceGetAttribute(&mode, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE, device) != CUDA_SUCCESS ||
+      // A device that takes one process at a time is not held for a client that may never come.
+      mode != CU_COMPUTEMODE_DEFAULT) {
+    return SayReady(line, 0, GpuUuid{});
   }
-  // A device that takes one process at a time is not held for a client that may never come.
-  if (mode != CU_COMPUTEMODE_DEFAULT) return 0;
+  const GpuUuid gpu = GpuUuidOf(driver, device);
+  SayMakesContext(line, gpu);
   CUcontext context = nullptr;
-  if (driver.cuDevicePrimaryCtxRetain(&context, device) != CUDA_SUCCESS) return 0;
+  if (driver.cuDevicePrimaryCtxRetain(&context, device) != CUDA_SUCCESS) return SayReady(line, 0, GpuUuid{});
   session->warm_contexts[device] = context;
   size_t free_bytes = 0;
   size_t total_bytes = 0;
-  if (driver.cuCtxPushCurrent_v2(context) != CUDA_SUCCESS) return 0;
-  if (driver.cuMemGetInfo_v2(&free_bytes, &total_bytes) != CUDA_SUCCESS) free_bytes = 0;
-  driver.cuCtxPopCurrent_v2(&context);
-  return free_bytes;
+  if (driver.cuCtxPushCurrent_v2(context) == CUDA_SUCCESS) {
+    if (driver.cuMemGetInfo_v2(&free_bytes, &total_bytes) != CUDA_SUCCESS) free_bytes = 0;
+    driver.cuCtxPopCurrent_v2(&context);
+  }
+  SayReady(line, free_bytes, gpu);
 }
 
 }  // namespace
@@ -148,7 +152,7 @@ int RunWorkerProcess(const Options& options) {
   if (!driver.ok()) {
     CloseLine(line.get());
   } else if (!ClientWaits(line.get())) {
-    SayReady(line.get(), PrepareSession(**driver, &session));
+    PrepareSession(**driver, line.get(), &session);
   }
   session.open_driver = [&](const ClientHello& hello, std::string* selection) -> Result<const DriverTable*> {
     *selection = wish->devices;

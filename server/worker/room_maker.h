@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "server/gate/gpu_uuid.h"
+
 namespace tessera {
 
 // Any thread. Both wait some seconds at most.
@@ -12,8 +14,9 @@ class RoomMaker {
   virtual ~RoomMaker() = default;
   // Has such processes ended, and waits until they have. False when there was none: at once.
   virtual bool MakeRoom() = 0;
-  // Waits until the sessions that are over by now have ended.
-  virtual void AwaitEnds() = 0;
+  // Waits until the sessions that are over by now have ended. Returns how many bytes of `gpu` MakeRoom() would free, as far as
+  // that is known.
+  virtual uint64_t AwaitEnds(const GpuUuid& gpu) = 0;
   // Whether the session may have so many bytes of host memory, all its segments together, beside what its holder has and what is
   // kept for others. Fewer than before it always may.
   virtual bool HoldHost(uint64_t bytes) { return true; }

@@ -21,6 +21,11 @@ constexpr uint64_t kRoomAnswerNs = 10'000'000'000;
 
 static_assert(std::is_trivially_copyable_v<WorkerSays>);
 
+struct RoomAnswer {
+  uint64_t made;
+  uint64_t spare_bytes;
+};
+
 Status Say(int line, const WorkerSays& says) {
   return SendMessage(line, std::as_bytes(std::span(&says, 1)), {}, MonotonicNs() + kRoomAnswerNs);
 }
@@ -43,9 +48,9 @@ Status SendClient(int line, int connection) {
   return SendMessage(line, word, std::array{connection}, 0);
 }
 
-Status SendRoom(int line, bool made) {
-  const std::array<std::byte, 1> word{made ? std::byte{1} : std::byte{0}};
-  return SendMessage(line, word, {}, 0);
+Status SendRoom(int line, bool made, uint64_t spare_bytes) {
+  const RoomAnswer answer{made ? uint64_t{1} : uint64_t{0}, spare_bytes};
+  return SendMessage(line, std::as_bytes(std::span(&answer, 1)), {}, 0);
 }
 
 Result<WorkerSays> HearWorker(int line) {
@@ -61,7 +66,8 @@ Result<WorkerSays> HearWorker(int line) {
     case WorkerWord::kNeedsRoom:
     case WorkerWord::kAwaitsEnds:
     case WorkerWord::kBegun:
-    case WorkerWord::kHoldsHost: return says;
+    case WorkerWord::kHoldsHost:
+    case WorkerWord::kMakesContext: return says;
   }
   return Status(StatusCode::kProtocolViolation, "a worker said a word that means nothing");
 }
@@ -78,9 +84,13 @@ Result<UniqueFd> ReceiveClient(int line) {
   return std::move(message->fds.front());
 }
 
-void SayReady(int line, uint64_t free_bytes) { SayOnce(line, {WorkerWord::kReady, 0, free_bytes}); }
+void SayMakesContext(int line, const GpuUuid& gpu) { SayOnce(line, {.word = WorkerWord::kMakesContext, .gpu = gpu}); }
 
-void SayBegun(int line) { SayOnce(line, {WorkerWord::kBegun, 0, 0}); }
+void SayReady(int line, uint64_t free_bytes, const GpuUuid& gpu) {
+  SayOnce(line, {.word = WorkerWord::kReady, .bytes = free_bytes, .gpu = gpu});
+}
+
+void SayBegun(int line) { SayOnce(line, {.word = WorkerWord::kBegun}); }
 
 void CloseLine(int line) { shutdown(line, SHUT_RDWR); }
 
@@ -95,20 +105,23 @@ bool LineRoomMaker::HoldHost(uint64_t bytes) {
   const bool about = pieces == host_bytes_ || (bytes != 0 && pieces + kHostPiece >= host_bytes_);
   if (bytes <= host_bytes_ && about) return true;
   for (const uint64_t wanted : {pieces, bytes}) {
-    if (!Ask({WorkerWord::kHoldsHost, 0, wanted})) continue;
+    if (!Ask({.word = WorkerWord::kHoldsHost, .bytes = wanted}).made) continue;
     host_bytes_ = wanted;
     return true;
   }
   return bytes <= host_bytes_;
 }
 
-bool LineRoomMaker::Ask(const WorkerSays& says) {
+LineRoomMaker::Answer LineRoomMaker::Ask(const WorkerSays& says) {
   MutexLock lock(mutex_);
-  if (silent_) return false;
-  if (!Say(line_, says).ok()) return false;
-  Result<SocketMessage> answer = ReceiveMessage(line_, 1, MonotonicNs() + kRoomAnswerNs);
-  silent_ = !answer.ok();
-  return answer.ok() && answer->bytes.size() == 1 && answer->bytes[0] != std::byte{0};
+  if (silent_) return {};
+  if (!Say(line_, says).ok()) return {};
+  Result<SocketMessage> message = ReceiveMessage(line_, sizeof(RoomAnswer), MonotonicNs() + kRoomAnswerNs);
+  silent_ = !message.ok();
+  RoomAnswer answer{};
+  if (silent_ || message->bytes.size() != sizeof(answer)) return {};
+  std::memcpy(&answer, message->bytes.data(), sizeof(answer));
+  return {answer.made != 0, answer.spare_bytes};
 }
 
 }  // namespace tessera

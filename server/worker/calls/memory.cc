@@ -10,6 +10,7 @@
 #include "generated/server/memory.h"
 #include "generated/server_custom.h"
 #include "server/worker/call_context.h"
+#include "server/worker/gate/gate_rows.h"
 #include "server/worker/helper_pool.h"
 #include "server/worker/memory/session_memory.h"
 #include "server/worker/memory/with_room.h"
@@ -40,13 +41,20 @@ void Do_cuMemGetInfo_v2(CallContext& call, const cuMemGetInfo_v2Request&) {
   cuMemGetInfo_v2Reply reply;
   CUdevice device = 0;
   CUresult result = call.driver().cuCtxGetDevice(&device);
-  // What a program that has ended held is free natively.
-  if (result == CUDA_SUCCESS && call.worker().rooms() != nullptr) call.worker().rooms()->AwaitEnds();
+  // What a program that has ended held is free natively, and so is what processes hold that wait for programs: it is given back
+  // before an allocation fails.
+  uint64_t spare = 0;
+  if (result == CUDA_SUCCESS && call.worker().rooms() != nullptr) {
+    spare = call.worker().rooms()->AwaitEnds(GpuUuidOf(call.driver(), device));
+  }
+  SessionMemory& memory = call.worker().parts().memory();
+  // What was freed while a stream captured.
+  if (result == CUDA_SUCCESS) memory.ReclaimIfIdle();
+  if (result == CUDA_SUCCESS) result = call.worker().SetContext(call.header());
   if (result == CUDA_SUCCESS) result = call.driver().cuMemGetInfo_v2(&reply.free, &reply.total);
   if (result == CUDA_SUCCESS) {
-    SessionMemory& memory = call.worker().parts().memory();
     MemoryLedger& ledger = memory.charges().ledger();
-    uint64_t left = reply.free;
+    uint64_t left = reply.free + std::min<uint64_t>(spare, reply.total);
     if (const uint64_t limit = ledger.LimitBytes(device); limit != 0) {
       memory.charges().Measure(device);
       reply.total = std::min<size_t>(reply.total, limit);

@@ -9,18 +9,26 @@
 
 namespace tessera {
 
+GpuUuid GpuUuidOf(const DriverTable& driver, CUdevice device) {
+  // A driver before 11.4 has no second form, as the server's snapshot does not.
+  const auto get_uuid = driver.cuDeviceGetUuid_v2 != nullptr ? driver.cuDeviceGetUuid_v2 : driver.cuDeviceGetUuid;
+  CUuuid uuid{};
+  GpuUuid gpu{};
+  if (get_uuid(&uuid, device) == CUDA_SUCCESS) std::memcpy(gpu.data(), uuid.bytes, gpu.size());
+  return gpu;
+}
+
 std::vector<int> GateRowsOf(const DriverTable& driver, const GatePage& page) {
   int count = 0;
   if (driver.cuDeviceGetCount(&count) != CUDA_SUCCESS) return {};
-  // A driver before 11.4 has no second form, as the server's snapshot does not.
-  const auto get_uuid = driver.cuDeviceGetUuid_v2 != nullptr ? driver.cuDeviceGetUuid_v2 : driver.cuDeviceGetUuid;
   std::vector<int> rows(count, kNoRow);
   for (int i = 0; i < count; ++i) {
     CUdevice device = 0;
-    CUuuid uuid{};
-    if (driver.cuDeviceGet(&device, i) != CUDA_SUCCESS || get_uuid(&uuid, device) != CUDA_SUCCESS) continue;
+    if (driver.cuDeviceGet(&device, i) != CUDA_SUCCESS) continue;
+    const GpuUuid gpu = GpuUuidOf(driver, device);
+    if (gpu == GpuUuid{}) continue;
     for (uint32_t row = 0; row < std::min<uint32_t>(page.row_count, kGateRowsMax); ++row) {
-      if (std::memcmp(page.rows[row].uuid, uuid.bytes, sizeof(uuid.bytes)) == 0) rows[i] = static_cast<int>(row);
+      if (std::memcmp(page.rows[row].uuid, gpu.data(), gpu.size()) == 0) rows[i] = static_cast<int>(row);
     }
   }
   return rows;

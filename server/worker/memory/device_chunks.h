@@ -27,8 +27,9 @@ struct Chunk {
 
 class DeviceChunks {
  public:
-  // How much free memory stays mapped per device, so that allocating and freeing again costs no driver call. It counts as free.
-  static constexpr uint64_t kCachedBytesMax = uint64_t{1} << 30;
+  // How much free memory stays mapped per device, so that allocating and freeing again costs no driver call. It counts as free
+  // for the session itself, and is missing to all others on the GPU (docs/share-a-gpu.md).
+  static constexpr uint64_t kCachedBytesMax = uint64_t{64} << 20;
 
   // All three outlive it. The ledger counts cached chunks as held, too.
   DeviceChunks(const DriverTable& driver, AddressSpace& space, MemoryLedger& ledger)

@@ -85,6 +85,20 @@ void SessionMemory::Postpone(std::function<void()> reclaim) {
   postponed_.push_back(std::move(reclaim));
 }
 
+void SessionMemory::ReclaimIfIdle() {
+  {
+    MutexLock lock(mutex_);
+    if (postponed_.empty()) return;
+  }
+  if (!AllWorkIsDone()) return;
+  std::vector<std::function<void()>> postponed;
+  {
+    MutexLock lock(mutex_);
+    postponed.swap(postponed_);
+  }
+  for (auto& reclaim : postponed) reclaim();
+}
+
 CUresult SessionMemory::WaitForAllWork() {
   std::vector<HandleId> contexts;
   worker_.objects().ForEach(HandleKind::kContext, [&](HandleId id, uint64_t) { contexts.push_back(id); });

@@ -51,6 +51,8 @@ class SessionMemory {
   bool AllWorkIsDone();
   // Keeps `reclaim` and runs it when a later AfterAllWork finds the session idle.
   void Postpone(std::function<void()> reclaim) EXCLUDES(mutex_);
+  // Runs what was postponed if the session is idle. Waits for nothing. Executor thread; may change its current context.
+  void ReclaimIfIdle() EXCLUDES(mutex_);
 
   // Memory that the driver placed itself (stream-ordered allocations), by address. Only noted addresses may be passed to the
   // driver's free. ForgetDriverMemory: false if `address` is not noted.

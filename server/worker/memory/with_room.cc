@@ -20,7 +20,7 @@ bool AskOthersForRoom(Worker& worker, CUdevice device, uint64_t bytes) {
   if (bytes > ledger.LeftBytes(device)) {
     // No other worker can give what the session's own limit refused, except workers of its vGPU whose programs have ended.
     if (worker.rooms() == nullptr) return false;
-    worker.rooms()->AwaitEnds();
+    worker.rooms()->AwaitEnds(GpuUuid{});
     return bytes <= ledger.LeftBytes(device);
   }
   if (worker.rooms() == nullptr || worker.driver().cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS || bytes > total)

@@ -15,6 +15,7 @@ namespace {
 std::atomic<bool> full;      // whether the driver has no memory
 std::atomic<bool> has_room;  // whether others can do without theirs
 std::atomic<int> asked, awaited;
+std::atomic<uint64_t> spare_bytes;  // that others can do without
 
 class Rooms : public RoomMaker {
  public:
@@ -23,7 +24,10 @@ class Rooms : public RoomMaker {
     if (has_room) full = false;
     return has_room;
   }
-  void AwaitEnds() override { ++awaited; }
+  uint64_t AwaitEnds(const GpuUuid& gpu) override {
+    ++awaited;
+    return gpu == GpuUuid{} ? 0 : spare_bytes.load();
+  }
 };
 
 DriverTable original;
@@ -145,6 +149,22 @@ TEST_F(RoomTest, WhatIsFreeIsToldWhenSessionsThatAreOverHaveEnded) {
   awaited = 0;
   ASSERT_EQ(cuMemGetInfo_v2(&free_bytes, &total), CUDA_SUCCESS);
   EXPECT_EQ(awaited, 1);
+}
+
+TEST_F(RoomTest, WhatOthersCanDoWithoutIsFree) {
+  size_t before = 0, after = 0, total = 0;
+  full = false;
+  CUdeviceptr memory = 0;
+  ASSERT_EQ(cuMemAlloc_v2(&memory, 32 << 20), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemGetInfo_v2(&before, &total), CUDA_SUCCESS);
+  spare_bytes = 10 << 20;
+  ASSERT_EQ(cuMemGetInfo_v2(&after, &total), CUDA_SUCCESS);
+  EXPECT_EQ(after, before + (10 << 20));
+  spare_bytes = UINT64_MAX;
+  ASSERT_EQ(cuMemGetInfo_v2(&after, &total), CUDA_SUCCESS);
+  EXPECT_EQ(after, total);
+  spare_bytes = 0;
+  EXPECT_EQ(cuMemFree_v2(memory), CUDA_SUCCESS);
 }
 
 }  // namespace

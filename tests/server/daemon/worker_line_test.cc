@@ -14,6 +14,8 @@
 namespace tessera {
 namespace {
 
+constexpr GpuUuid kGpu{std::byte{7}, std::byte{9}};
+
 class WorkerLineTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -44,11 +46,17 @@ TEST_F(WorkerLineTest, AClientAtOnceOrLater) {
   EXPECT_EQ(wish->devices, "1");
   EXPECT_FALSE(ClientWaits(worker_.get()));
   EXPECT_EQ(HearWorker(daemon_.get()).status().code(), StatusCode::kTimedOut);
-  SayReady(worker_.get(), 5);
+  SayMakesContext(worker_.get(), kGpu);
   Result<WorkerSays> said = Hear();
+  ASSERT_TRUE(said.ok());
+  EXPECT_EQ(said->word, WorkerWord::kMakesContext);
+  EXPECT_EQ(said->gpu, kGpu);
+  SayReady(worker_.get(), 5, kGpu);
+  said = Hear();
   ASSERT_TRUE(said.ok());
   EXPECT_EQ(said->word, WorkerWord::kReady);
   EXPECT_EQ(said->bytes, 5u);
+  EXPECT_EQ(said->gpu, kGpu);
   ASSERT_TRUE(SendClient(daemon_.get(), 0).ok());
   EXPECT_TRUE(ClientWaits(worker_.get()));
   EXPECT_TRUE(ReceiveClient(worker_.get()).ok());
@@ -77,9 +85,10 @@ TEST_F(WorkerLineTest, RoomIsAskedForAndAnswered) {
     Result<WorkerSays> said = Hear();
     ASSERT_TRUE(said.ok());
     EXPECT_EQ(said->word, WorkerWord::kAwaitsEnds);
-    EXPECT_TRUE(SendRoom(daemon_.get(), true).ok());
+    EXPECT_EQ(said->gpu, kGpu);
+    EXPECT_TRUE(SendRoom(daemon_.get(), true, 1234).ok());
   });
-  rooms.AwaitEnds();
+  EXPECT_EQ(rooms.AwaitEnds(kGpu), 1234u);
   daemon.join();
 }
 
@@ -125,9 +134,9 @@ TEST_F(WorkerLineTest, WhatMeansNothingIsRefused) {
     ASSERT_TRUE(SendMessage(worker_.get(), std::as_bytes(std::span(&says, 1)).first(bytes), {}, 0).ok());
     EXPECT_EQ(Hear().status().code(), StatusCode::kProtocolViolation) << bytes;
   };
-  for (size_t bytes = 1; bytes < sizeof(WorkerSays); ++bytes) send({WorkerWord::kReady, 0, 0}, bytes);
-  send({static_cast<WorkerWord>(0), 0, 0}, sizeof(WorkerSays));
-  send({static_cast<WorkerWord>(6), 0, 0}, sizeof(WorkerSays));
+  for (size_t bytes = 1; bytes < sizeof(WorkerSays); ++bytes) send({.word = WorkerWord::kReady}, bytes);
+  send({.word = static_cast<WorkerWord>(0)}, sizeof(WorkerSays));
+  send({.word = static_cast<WorkerWord>(7)}, sizeof(WorkerSays));
   const WorkerSays says;
   ASSERT_TRUE(SendMessage(worker_.get(), std::as_bytes(std::span(&says, 1)), std::array{0}, 0).ok());
   EXPECT_EQ(Hear().status().code(), StatusCode::kProtocolViolation);

@@ -89,6 +89,37 @@ TEST_F(DeviceHeapTest, FreedChunksCostNoDriverCallAndCountAsFree) {
   EXPECT_EQ(heap_->CachedBytes(0), 0u);
 }
 
+// All others on the GPU lack what a session keeps.
+TEST_F(DeviceHeapTest, WhatIsKeptHasABound) {
+  std::vector<uint64_t> blocks;
+  for (int i = 0; i < 100; ++i) blocks.push_back(Allocate(10 * kMiB));
+  for (const uint64_t block : blocks) Free(block);
+  EXPECT_EQ(vmm_.used_bytes, heap_->CachedBytes(0));
+  EXPECT_LE(vmm_.used_bytes, 64 * kMiB);
+  Free(Allocate(65 * kMiB));
+  EXPECT_LE(vmm_.used_bytes, 64 * kMiB);
+}
+
+TEST_F(DeviceHeapTest, ManySmallBlocksLeaveNoMoreThanWhatIsKept) {
+  std::vector<uint64_t> blocks;
+  for (int i = 0; i < 100'000; ++i) blocks.push_back(Allocate(64 + static_cast<uint64_t>(i) * 53 % 4000));
+  EXPECT_LE(vmm_.used_bytes, 300 * kMiB);
+  for (size_t i = 0; i < blocks.size(); i += 2) Free(blocks[i]);
+  for (size_t i = blocks.size(); i-- > 0;) {
+    if (i % 2 == 1) Free(blocks[i]);
+  }
+  EXPECT_EQ(vmm_.used_bytes, heap_->CachedBytes(0));
+  EXPECT_LE(vmm_.used_bytes, 64 * kMiB + DeviceHeap::kSlabBytes);
+}
+
+TEST_F(DeviceHeapTest, AContextThatEndsLeavesNoMoreThanWhatIsKept) {
+  for (int i = 0; i < 20; ++i) Allocate(10 * kMiB + 100, 1);
+  for (int i = 0; i < 20'000; ++i) Allocate(512, 1);
+  heap_->FreeContext(1);
+  EXPECT_EQ(vmm_.used_bytes, heap_->CachedBytes(0));
+  EXPECT_LE(vmm_.used_bytes, 64 * kMiB);
+}
+
 TEST_F(DeviceHeapTest, ASlabWithoutBlocksCountsAsFree) {
   Free(Allocate(100));
   EXPECT_EQ(heap_->CachedBytes(0), DeviceHeap::kSlabBytes);
