@@ -365,7 +365,8 @@ void Supervisor::MakeRoomFor(pid_t pid, const WorkerSays& question) {
   if (give_back) {
     pool_.GiveBack();
   } else {
-    // Some part of a context that is being made is taken already.
+    // Some part of a context that is being made is taken already. Whoever makes one has said so before.
+    pool_.Hear();
     waiter.making = pool_.MakingContexts(question.gpu);
   }
   waiter.awaited.insert(pool_.ending().begin(), pool_.ending().end());

@@ -35,23 +35,35 @@ CUresult Allocate(CallContext& call, uint64_t bytes, CUdeviceptr* address) {
   return result;
 }
 
+// What the driver says, and how much more is free. What a program that has ended held is free natively, and so is what processes
+// hold that wait for programs: it is given back before an allocation fails.
+CUresult Look(CallContext& call, CUdevice device, cuMemGetInfo_v2Reply* reply, uint64_t* spare) {
+  RoomMaker* const rooms = call.worker().rooms();
+  if (rooms == nullptr) return call.driver().cuMemGetInfo_v2(&reply->free, &reply->total);
+  const GpuUuid gpu = GpuUuidOf(call.driver(), device);
+  *spare = rooms->AwaitEnds(gpu);
+  // Such a process may begin or end at this moment: then both are asked again.
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    if (const CUresult result = call.driver().cuMemGetInfo_v2(&reply->free, &reply->total); result != CUDA_SUCCESS) return result;
+    const uint64_t before = *spare;
+    *spare = rooms->AwaitEnds(gpu);
+    if (*spare == before) break;
+  }
+  return CUDA_SUCCESS;
+}
+
 }  // namespace
 
 void Do_cuMemGetInfo_v2(CallContext& call, const cuMemGetInfo_v2Request&) {
   cuMemGetInfo_v2Reply reply;
   CUdevice device = 0;
   CUresult result = call.driver().cuCtxGetDevice(&device);
-  // What a program that has ended held is free natively, and so is what processes hold that wait for programs: it is given back
-  // before an allocation fails.
-  uint64_t spare = 0;
-  if (result == CUDA_SUCCESS && call.worker().rooms() != nullptr) {
-    spare = call.worker().rooms()->AwaitEnds(GpuUuidOf(call.driver(), device));
-  }
   SessionMemory& memory = call.worker().parts().memory();
   // What was freed while a stream captured.
   if (result == CUDA_SUCCESS) memory.ReclaimIfIdle();
   if (result == CUDA_SUCCESS) result = call.worker().SetContext(call.header());
-  if (result == CUDA_SUCCESS) result = call.driver().cuMemGetInfo_v2(&reply.free, &reply.total);
+  uint64_t spare = 0;
+  if (result == CUDA_SUCCESS) result = Look(call, device, &reply, &spare);
   if (result == CUDA_SUCCESS) {
     MemoryLedger& ledger = memory.charges().ledger();
     uint64_t left = reply.free + std::min<uint64_t>(spare, reply.total);

@@ -148,7 +148,7 @@ TEST_F(RoomTest, WhatIsFreeIsToldWhenSessionsThatAreOverHaveEnded) {
   size_t total = 0;
   awaited = 0;
   ASSERT_EQ(cuMemGetInfo_v2(&free_bytes, &total), CUDA_SUCCESS);
-  EXPECT_EQ(awaited, 1);
+  EXPECT_GE(awaited, 1);
 }
 
 TEST_F(RoomTest, WhatOthersCanDoWithoutIsFree) {
