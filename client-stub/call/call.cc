@@ -25,7 +25,7 @@ Call::Call(const CallInfo& info, bool per_thread_stream) : BasicCall(info, per_t
   session_ = client.session();
   if (info.context == CallInfo::Context::kUninitialized) return;
   if (!client.initialized()) {  // nor is it in a forked child
-    result_ = CUDA_ERROR_NOT_INITIALIZED;
+    result_ = client.NotInitialized();
     return;
   }
   if (thread_->in_host_function && !AllowedInHostFunction(info)) {
@@ -177,7 +177,7 @@ bool UseStreamInfo(Call& call, CUstream stream, UsedStream* used) {
 
 CUresult Unsupported(const CallInfo& info) {
   if (Statistics* statistics = Client::Get().statistics()) statistics->CountCall(info);
-  if (!Client::Get().initialized()) return CUDA_ERROR_NOT_INITIALIZED;  // nor is a forked child
+  if (!Client::Get().initialized()) return Client::Get().NotInitialized();  // nor is a forked child
   ErrorLog::Process().Add(info.name, CUDA_ERROR_NOT_SUPPORTED);
   if (FirstTime(fmt::format("{} is not supported", info.name))) LogInfo("{} is not supported: {}", info.name, info.reason);
   return CUDA_ERROR_NOT_SUPPORTED;

@@ -14,7 +14,7 @@ namespace {
 // Finds the context of a handle. Null and all ones mean the calling thread's own.
 CUresult Find(CUcontext handle, Context** context) {
   Client& client = Client::Get();
-  if (!client.initialized()) return CUDA_ERROR_NOT_INITIALIZED;
+  if (!client.initialized()) return client.NotInitialized();
   Context* current = ThreadState::Current().current();
   if (handle == nullptr || handle == reinterpret_cast<CUcontext>(UINTPTR_MAX) ||
       (current != nullptr && current->object() == handle)) {

@@ -14,7 +14,7 @@ CUresult ContextNumber(CUcontext context, uint64_t* number) {
   const Context* found = ThreadState::Current().current();
   if (found == nullptr || found->object() != context) {
     Client& client = Client::Get();
-    if (!client.initialized()) return CUDA_ERROR_NOT_INITIALIZED;
+    if (!client.initialized()) return client.NotInitialized();
     found = client.FindContext(context);
   }
   if (found == nullptr) return CUDA_ERROR_INVALID_CONTEXT;

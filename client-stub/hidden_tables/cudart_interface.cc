@@ -31,7 +31,7 @@ CUresult LoadModule(CUmodule* module, const void* wrapper) {
 // cuDevicePrimaryCtxRetain returns later.
 CUresult PrimaryContext(CUcontext* context, CUdevice device) {
   Client& client = Client::Get();
-  if (!client.initialized()) return CUDA_ERROR_NOT_INITIALIZED;
+  if (!client.initialized()) return client.NotInitialized();
   if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Session* session = client.SessionOfDevice(device);
   if (session == nullptr) return CUDA_ERROR_INVALID_DEVICE;

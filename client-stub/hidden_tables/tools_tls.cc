@@ -16,7 +16,7 @@ struct Tag {
 
 // Slot 2. Before cuInit it returns 3 and does not write `context`. Without a current context it returns 0 and writes null.
 CUresult CurrentContext(CUcontext* context) {
-  if (!Client::Get().initialized()) return CUDA_ERROR_NOT_INITIALIZED;
+  if (!Client::Get().initialized()) return Client::Get().NotInitialized();
   if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const Context* current = ThreadState::Current().current();
   *context = current == nullptr ? nullptr : current->object();

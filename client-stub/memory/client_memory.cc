@@ -33,6 +33,11 @@ ClientMemory::ClientMemory(Session& session)
       pools_(session.marks(), host_),
       allocations_(host_) {}
 
+void ClientMemory::EndProcess() {
+  mirrors_.EndAll();
+  deliveries_.Forget(Range{0, UINT64_MAX});
+}
+
 void ClientMemory::EndContext(HandleId context) {
   device_.RemoveContext(context);
   deliveries_.EndContext(context);

@@ -48,6 +48,9 @@ class ClientMemory {
   AddressReservations& reservations() { return reservations_; }
   const WindowPair& windows() const { return windows_; }
   void EndContext(HandleId context);
+  // The process ends: when this returns, the library touches no memory any more that the program allocated or registered itself,
+  // but for calls under way. Waits for no server.
+  void EndProcess();
 
   // A physical allocation of the application (cuMemCreate): its device, and how it may be exported.
   struct Physical {

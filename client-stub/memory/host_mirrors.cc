@@ -185,6 +185,20 @@ void HostMirrors::EndContext(HandleId context) {
   count_.store(mirrors_.size(), std::memory_order_release);
 }
 
+void HostMirrors::EndAll() {
+  std::map<uint64_t, std::shared_ptr<Mirror>> ended;
+  {
+    MutexLock lock(mutex_);
+    ended.swap(mirrors_);
+    count_.store(0, std::memory_order_release);
+  }
+  changes_.RemoveAll();
+  for (const auto& [base, mirror] : ended) {
+    MutexLock lock(mirror->mutex);
+    mirror->last.clear();
+  }
+}
+
 std::optional<uint64_t> HostMirrors::DeviceAddress(uint64_t host) const {
   if (!any()) return std::nullopt;
   MutexLock lock(mutex_);
@@ -207,7 +221,7 @@ std::optional<uint64_t> HostMirrors::HostAddress(uint64_t device) const {
 void HostMirrors::ReconcileOne(Mirror& mirror) {
   MutexLock lock(mirror.mutex);
   Reconcile(reinterpret_cast<std::byte*>(mirror.host.base), reinterpret_cast<std::byte*>(mirror.device), mirror.last.data(),
-            mirror.host.bytes);
+            mirror.last.size());
 }
 
 void HostMirrors::ReconcileAll() {

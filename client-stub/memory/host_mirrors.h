@@ -72,6 +72,8 @@ class HostMirrors {
   // The memory is being freed or unregistered, and no work uses it: reconciles once more. Does not change the call's result.
   void Close(BasicCall& call, uint64_t base) EXCLUDES(mutex_);
   void EndContext(HandleId context) EXCLUDES(mutex_);
+  // The process ends: when this returns, the memory of mirrors is not touched any more. Waits for no server.
+  void EndAll() EXCLUDES(mutex_);
 
   // nullopt: the address has no mirror, or is in none.
   std::optional<uint64_t> DeviceAddress(uint64_t host) const EXCLUDES(mutex_);

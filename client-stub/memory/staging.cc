@@ -54,7 +54,7 @@ CUresult Staging::Take(Session& session, uint64_t bytes, Piece* piece) {
       returned = returned_;
     }
     if (mark == 0) {  // every byte is held by threads that copy out of it
-      if (session.gone()) return kServerGone;
+      if (session.gone()) return session.GoneResult();
       MutexLock lock(mutex_);
       if (returned_ == returned) change_.wait_for(mutex_, std::chrono::milliseconds(10));
       continue;

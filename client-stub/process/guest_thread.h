@@ -10,6 +10,9 @@
 
 namespace tessera {
 
+// Whether the calling thread is one of ours.
+extern __attribute__((tls_model("initial-exec"))) constinit thread_local bool is_guest_thread;
+
 // `name` (at most 15 characters) shows up in debuggers. Throws std::system_error as std::thread does.
 template <typename Body>
 std::thread StartGuestThread(const char* name, Body body) {
@@ -20,7 +23,10 @@ std::thread StartGuestThread(const char* name, Body body) {
     const sigset_t& mask;
     ~Restore() { pthread_sigmask(SIG_SETMASK, &mask, nullptr); }
   } restore{before};
-  std::thread thread(std::move(body));
+  std::thread thread([body = std::move(body)]() mutable {
+    is_guest_thread = true;
+    body();
+  });
   pthread_setname_np(thread.native_handle(), name);
   return thread;
 }

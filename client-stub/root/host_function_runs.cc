@@ -1,11 +1,13 @@
 #include "client-stub/root/host_function_runs.h"
 
+#include <atomic>
 #include <cstring>
 #include <string>
 
 #include "client-stub/managed/fault_handler.h"
 #include "client-stub/managed/managed_memory.h"
 #include "client-stub/memory/client_memory.h"
+#include "client-stub/root/program_functions.h"
 #include "client-stub/session/client.h"
 #include "client-stub/session/session.h"
 #include "client-stub/streams/host_functions.h"
@@ -45,7 +47,10 @@ void RunHostFunctionsOf(Session& session) {
       HostMirrors& mirrors = session.memory().mirrors();
       mirrors.ReconcileAll();
       if (!function.user_object.is_null()) session.handles().Release(function.user_object);
-      {
+      // What the program's functions use may be destroyed. Their streams go on, since a handler may wait for one.
+      ProgramFunctions::Process().Begin();
+      std::atomic_thread_fence(std::memory_order_seq_cst);
+      if (!Client::Get().calls_ended()) {
         HostFunctionFaults faults;
         if (function.callback != nullptr) {
           function.callback(function.stream, status, function.user_data);
@@ -53,6 +58,7 @@ void RunHostFunctionsOf(Session& session) {
           function.function(function.user_data);
         }
       }
+      ProgramFunctions::Process().End();
       if (request == 0) return mirrors.ReconcileAll();  // a destructor: no stream waits for it
       mirrors.ReconcileForStream();
       ManagedMemory& managed = ManagedMemory::Of(session);

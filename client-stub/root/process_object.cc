@@ -1,5 +1,6 @@
 #include "client-stub/root/process_object.h"
 
+#include "client-stub/root/at_exit.h"
 #include "client-stub/root/attach_session.h"
 
 namespace tessera {
@@ -10,7 +11,7 @@ ProcessObject::ProcessObject()
                      ? nullptr
                      : std::make_unique<Statistics>(ProcessFile(GetConfig().stats, GetConfig().run_begun_ns))),
       compile_cache(GetConfig().compile_cache_directory, GetConfig().compile_cache_bytes_max),
-      client(GetConfig(), Statistics::OfProcess(), &AttachSession) {}
+      client(GetConfig(), Statistics::OfProcess(), &AttachSession, &AtExit) {}
 
 void MakeProcessObject() { [[maybe_unused]] static auto* const object = new ProcessObject; }
 

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <iterator>
@@ -45,8 +46,8 @@ void TellThreadEnded(ThreadState& state) {
 
 }  // namespace
 
-Client::Client(const Config& config, Statistics* statistics, void (*attach)(Session&))
-    : attach_(attach), statistics_(statistics) {
+Client::Client(const Config& config, Statistics* statistics, void (*attach)(Session&), void (*at_exit)())
+    : attach_(attach), at_exit_(at_exit), statistics_(statistics) {
   SetLogName("tessera");
   SetLogLevel(config.log_level);
   if (!config.bad_log_level.empty()) {
@@ -72,13 +73,26 @@ void Client::AfterForkInChild() {
 }
 
 CUresult Client::Initialize(unsigned flags) {
-  if (forked()) return CUDA_ERROR_NOT_INITIALIZED;
+  if (forked() || calls_ended()) return NotInitialized();
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
   if (initialized()) return CUDA_SUCCESS;
   MutexLock lock(connect_mutex_);
   const CUresult result = Connect();
-  if (result == CUDA_SUCCESS) initialized_.store(true, std::memory_order_release);
+  if (result != CUDA_SUCCESS || initialized() || calls_ended()) return result;
+  initialized_.store(true, std::memory_order_release);
+  std::atexit(at_exit_);
   return result;
+}
+
+CUresult Client::NotInitialized() const {
+  if (forked() || !calls_ended()) return CUDA_ERROR_NOT_INITIALIZED;
+  ThreadEnds::Process().Told(ThreadState::Current());
+  return CUDA_ERROR_DEINITIALIZED;
+}
+
+void Client::EndCalls() {
+  calls_ended_.store(true, std::memory_order_seq_cst);
+  initialized_.store(false, std::memory_order_release);
 }
 
 CUresult Client::Connect() {

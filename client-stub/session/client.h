@@ -32,9 +32,16 @@ class Client {
 
   // cuInit: connects on first use; after a failure a later call tries again. CUDA_ERROR_NO_DEVICE: no server can be reached;
   // stderr has each reason once (cu_result.h). CUDA_ERROR_INVALID_VALUE: flags other than 0.
+  // CUDA_ERROR_DEINITIALIZED: after EndCalls().
   CUresult Initialize(unsigned flags);
-  // True after a successful Initialize(), in the process that made it.
+  // True after a successful Initialize(), in the process that made it, until EndCalls().
   bool initialized() const { return initialized_.load(std::memory_order_acquire); }
+  // What calls return while initialized() is false.
+  CUresult NotInitialized() const;
+  // The process ends: calls that begin from now on return CUDA_ERROR_DEINITIALIZED, as with a driver whose own exit handler has
+  // run. Those under way go on, since a later exit handler may wait for their threads.
+  void EndCalls();
+  bool calls_ended() const { return calls_ended_.load(std::memory_order_acquire); }
   // The first session, which serves calls that belong to no device. It keeps its address when the server is gone. Null before it
   // was made, and in a forked child.
   Session* session() const { return session_.load(std::memory_order_acquire); }
@@ -69,7 +76,8 @@ class Client {
   void UseSessionsForTest(std::span<Session* const> sessions);
 
   // `statistics` may be null. `attach` gives every new session the parts of the rooms above, before anybody can find the session.
-  Client(const Config& config, Statistics* statistics, void (*attach)(Session&));
+  // `at_exit` becomes an exit handler of the process with the first successful Initialize().
+  Client(const Config& config, Statistics* statistics, void (*attach)(Session&), void (*at_exit)());
 
  private:
   CUresult Connect() REQUIRES(connect_mutex_);
@@ -79,11 +87,13 @@ class Client {
   static void AfterForkInChild();
 
   void (*const attach_)(Session&);
+  void (*const at_exit_)();
   std::atomic<Session*> session_{nullptr};
   Session* sessions_[kSessionsPerWindow] = {};  // written before session_count_
   std::atomic<int> session_count_{0};
   std::atomic<bool> initialized_{false};
   std::atomic<bool> forked_{false};
+  std::atomic<bool> calls_ended_{false};
   std::atomic<int> driver_version_{0};
   Statistics* const statistics_;
   std::unique_ptr<Trace> trace_;

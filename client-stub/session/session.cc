@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -88,7 +90,7 @@ template <bool kReplies, typename May>
 CUresult Session::AppendRecord(std::span<std::byte> record, ReplySlot* slot, uint64_t* sequence,
                                std::span<LastSequence* const> changed, const May& may) {
   for (;;) {
-    if (gone()) return gone_result_.load(std::memory_order_relaxed);
+    if (gone()) return GoneResult();
     {
       ShortLock lock(append_mutex_);
       if (!may()) return kNotAppended;
@@ -197,7 +199,7 @@ template <typename Prepare>
 CUresult Session::AppendAnswer(std::span<std::byte> record, Prepare prepare) {
   RingProducer& answers = channel_->answers_out();
   for (;;) {
-    if (gone()) return gone_result_.load(std::memory_order_relaxed);
+    if (gone()) return GoneResult();
     {
       MutexLock lock(answer_mutex_);
       if (std::byte* to = answers.TryReserve(record.size())) {
@@ -297,7 +299,7 @@ void Session::Service() {
 
 CUresult Session::Ended(const Status& why) {
   Abandon(why);
-  return gone_result_.load(std::memory_order_relaxed);
+  return GoneResult();
 }
 
 void Session::Abandon(const Status& why) {
@@ -341,7 +343,17 @@ void Session::ProtocolViolation(std::string what) {
   Abandon(Status(StatusCode::kProtocolViolation, "the server sent " + std::move(what)));
 }
 
+CUresult Session::GoneResult() {
+  if (left_at_exit_.load(std::memory_order_acquire) && exiting_thread_.load(std::memory_order_relaxed) != pthread_self()) {
+    const uint64_t end_ns = MonotonicNs() + kExitNsMax;
+    while (MonotonicNs() < end_ns) std::this_thread::sleep_for(std::chrono::nanoseconds(kExitNsMax));
+  }
+  return gone_result_.load(std::memory_order_relaxed);
+}
+
 void Session::LeaveAtExit() {
+  exiting_thread_.store(pthread_self(), std::memory_order_relaxed);
+  left_at_exit_.store(true, std::memory_order_release);
   gone_result_.store(CUDA_ERROR_DEINITIALIZED, std::memory_order_relaxed);
   if (gone_.exchange(true, std::memory_order_acq_rel)) return;
   stopping_.store(true, std::memory_order_release);

@@ -8,6 +8,8 @@
 // still call; tests destroy theirs.
 #pragma once
 
+#include <pthread.h>
+
 #include <cuda.h>
 
 #include <atomic>
@@ -169,9 +171,13 @@ class Session {
   void Abandon(const Status& why);
   // Records that could not be understood: the server is not what it should be.
   void ProtocolViolation(std::string what);
-  // The process ends: says good-bye to the server. Later calls, by destructors of other libraries, return
-  // CUDA_ERROR_DEINITIALIZED at once, as with a driver whose own exit code has run.
+  // The process ends, by the calling thread: says good-bye to the server. No other thread that is in a call comes back from it
+  // while the process goes on ending: what it would come back to, in the program or in cudart, may be destroyed.
   void LeaveAtExit();
+  // What a call ends with that needs the server, after gone(). After LeaveAtExit() other threads stay here (kExitNsMax).
+  CUresult GoneResult();
+  // No process takes so long to end after LeaveAtExit(), unless something in it waits for a thread that stays.
+  static constexpr uint64_t kExitNsMax = 10'000'000'000;
   // In a forked child: forget the channel without touching it.
   void AbandonInChild();
 
@@ -207,6 +213,8 @@ class Session {
   std::atomic<bool> gone_{false};
   std::atomic<bool> keeps_images_{true};
   std::atomic<CUresult> gone_result_{kServerGone};
+  std::atomic<bool> left_at_exit_{false};
+  std::atomic<pthread_t> exiting_thread_{};  // set before left_at_exit_
   std::atomic<bool> stopping_{false};
   RingProducer& commands_;
   ShortMutex append_mutex_;

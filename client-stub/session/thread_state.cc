@@ -1,5 +1,6 @@
 #include "client-stub/session/thread_state.h"
 
+#include "client-stub/process/guest_thread.h"
 #include "client-stub/process/process_numbers.h"
 
 namespace tessera {
@@ -17,12 +18,14 @@ void ThreadEnds::Release(void* value) {
   } catch (...) {
     // Out of memory while a thread ends: the server keeps its few entries until the session ends.
   }
+  Process().Told(*state);
   delete state;
 }
 
 ThreadState& MakeThreadState() {
   auto* state = new ThreadState;
   state->number = ProcessNumbers::Process().NextThread();
+  state->unaware = !is_guest_thread;
   current_thread_state = state;
   ThreadEnds::Process().Watch(state);
   return *state;

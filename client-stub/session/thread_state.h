@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "client-stub/process/process_part.h"
@@ -45,6 +46,8 @@ struct ThreadState {
   int call_depth = 0;
   // Some record of this thread was sent: the server is told when the thread ends.
   bool known_to_server = false;
+  // Nothing has told this thread of the program that the process ends (ThreadEnds::unaware()).
+  bool unaware = false;
   // How often it has waited for a server.
   uint32_t waits = 0;
 
@@ -57,7 +60,7 @@ struct ThreadState {
 extern __attribute__((tls_model("initial-exec"))) constinit thread_local ThreadState* current_thread_state;
 ThreadState& MakeThreadState();
 
-// How the state of a thread is released.
+// How the state of a thread is released, and whose threads know that the process ends.
 class ThreadEnds {
  public:
   static ThreadEnds& Process() { return PartOfProcess<ThreadEnds>::Get(); }
@@ -65,13 +68,23 @@ class ThreadEnds {
   // When a thread that a server knows ends, it calls `tell`, which tells the servers.
   void OnEnd(void (*tell)(ThreadState& state)) { tell_.store(tell, std::memory_order_release); }
   // The calling thread has this state from now on.
-  void Watch(ThreadState* state) const { pthread_setspecific(key_, state); }
+  void Watch(ThreadState* state) {
+    pthread_setspecific(key_, state);
+    if (state->unaware) unaware_.fetch_add(1, std::memory_order_relaxed);
+  }
+  // The calling thread was told that the process ends.
+  void Told(ThreadState& state) {
+    if (std::exchange(state.unaware, false)) unaware_.fetch_sub(1, std::memory_order_relaxed);
+  }
+  // Threads of the program that have made calls, live, and were not told.
+  int unaware() const { return unaware_.load(std::memory_order_relaxed); }
 
  private:
   static void Release(void* state);
 
   pthread_key_t key_{};
   std::atomic<void (*)(ThreadState&)> tell_{nullptr};
+  std::atomic<int> unaware_{0};
 };
 
 inline ThreadState& ThreadState::Current() {

@@ -43,7 +43,9 @@ CUresult MeetStreams(BasicCall& first, HandleId first_stream, BasicCall& second,
   const auto meeting = std::make_shared<Meeting>(first.session(), second.session(), first.thread().number, std::move(action));
   MeetingTable::Process().Add(meeting);
   // Before anything waits for it: a session that is gone by now has cancelled what there was.
-  if (first.session().gone() || second.session().gone()) return first.Fail(kServerGone);
+  for (Session* session : {&first.session(), &second.session()}) {
+    if (session->gone()) return first.Fail(session->GoneResult());
+  }
   const auto visit = [&meeting](int side) -> Visit {
     return [part = Part::Make(meeting, side)](const GoOn& go_on) { part->Arrive(go_on); };
   };

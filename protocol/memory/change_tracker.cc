@@ -237,6 +237,19 @@ bool ChangeTracker::Add(const Range& range, std::byte* memory, uint32_t generati
   return true;
 }
 
+void ChangeTracker::RemoveAll() {
+  std::map<uint64_t, std::shared_ptr<Tracked>> gone;
+  {
+    MutexLock lock(mutex_);
+    gone.swap(tracked_);
+    count_.store(0, std::memory_order_release);
+  }
+  for (const auto& [base, tracked] : gone) {
+    MutexLock lock(tracked->mutex);
+    tracked->memory = nullptr;
+  }
+}
+
 void ChangeTracker::Remove(uint64_t base) {
   std::shared_ptr<Tracked> gone;
   {

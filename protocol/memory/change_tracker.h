@@ -47,6 +47,8 @@ class ChangeTracker {
   // Forgets the range that starts at `base`. When this returns, its memory is not touched any more, and all that will ever be
   // told of it has been sent. Waits while changes are being sent.
   void Remove(uint64_t base) EXCLUDES(mutex_, send_mutex_);
+  // Forgets all ranges. When this returns their memory is not touched any more. Waits for nothing that is being sent.
+  void RemoveAll() EXCLUDES(mutex_);
   bool any() const { return count_.load(std::memory_order_acquire) != 0; }
 
   // Passes on what changed here since the last look, in messages of at most `bytes_max` (kBlockBytesMax or more). `send` may

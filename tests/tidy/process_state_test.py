@@ -31,6 +31,7 @@ ALLOWED = {
     "of the thread, not of the process": [
         r"client-stub/session/thread_state\.cc: current_thread_state",
         r"client-stub/process/error_log\.cc: ErrorLog::Add::telling",
+        r"client-stub/process/guest_thread\.cc: is_guest_thread",
         r"client-stub/managed/service_thread\.cc: is_service_thread",
         r"client-stub/managed/fault_handler\.cc: (host_functions|handed_on|handed_to)",
         r"server/worker/gate/busy_streams\.cc: BusyStreams::last_",
