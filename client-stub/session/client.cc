@@ -18,6 +18,7 @@
 #include "generated/messages/service.h"
 #include "protocol/base/check.h"
 #include "protocol/base/log.h"
+#include "protocol/base/visible_devices.h"
 
 namespace tessera {
 
@@ -42,6 +43,14 @@ void TellThreadEnded(ThreadState& state) {
     session->deferred_errors().ForgetThread(state.number);
     if (!session->gone()) session->Append(out.mutable_bytes());
   }
+}
+
+// Whether the servers are there and CUDA_VISIBLE_DEVICES names a device of theirs twice.
+bool RepeatsDevice(const Config& config) {
+  ServerList list = ParseServerList(config.server, config.server_names, config.vgpus, config.tickets);
+  if (!list.error.empty() || !ReachOtherHosts(&list).ok()) return false;
+  const Result<std::vector<AskedServer>> servers = AskServers(list);
+  return servers.ok() && PlanSessions(servers.value(), config.visible_devices).repeats_device;
 }
 
 }  // namespace
@@ -99,7 +108,7 @@ CUresult Client::Connect() {
   if (session() != nullptr) return CUDA_SUCCESS;
   Status status;
   const Config& config = GetConfig();
-  if (config.visible_devices.starts_with('-')) {
+  if (!config.visible_devices.empty() && WantsNoDevice(config.visible_devices)) {
     // The usual way to keep a program off the GPU: nothing to complain about, and no server to ask.
     LogInfo("CUDA_VISIBLE_DEVICES selects no device");
     return CUDA_ERROR_NO_DEVICE;
@@ -112,6 +121,12 @@ CUresult Client::Connect() {
     try {
       std::vector<std::unique_ptr<Session>> made;
       status = ConnectAll(&made);
+      // No device is left: of a list that is invalid the driver says something else.
+      const bool none = status.ok() ? made.empty() : status.code() == StatusCode::kNotFound;
+      if (none && !config.visible_devices.empty() && RepeatsDevice(config)) {
+        LogInfo("CUDA_VISIBLE_DEVICES={} names a device twice", config.visible_devices);
+        return CUDA_ERROR_INVALID_DEVICE;
+      }
       if (status.ok() && made.empty()) {
         LogInfo("CUDA_VISIBLE_DEVICES={} selects no device", config.visible_devices);
         return CUDA_ERROR_NO_DEVICE;
@@ -152,7 +167,7 @@ Status Client::ConnectAll(std::vector<std::unique_ptr<Session>>* sessions) {
   // All are asked first: which devices are wanted of one depends on how many the others have.
   Result<std::vector<AskedServer>> servers = AskServers(list);
   if (!servers.ok()) return servers.status();
-  for (PlannedSession& planned : PlanSessions(*servers, config.visible_devices)) {
+  for (PlannedSession& planned : PlanSessions(*servers, config.visible_devices).sessions) {
     planned.place.vgpus = list.servers[planned.server].vgpus;
     planned.place.ticket_file = list.servers[planned.server].ticket_file;
     Result<std::unique_ptr<Session>> session = Session::Connect(list.servers[planned.server].unix_path, planned.place);

@@ -1,8 +1,7 @@
 // Chooses the devices that a process with several servers uses, and their numbers.
 //
 // The devices of all servers form one list, in the order of the servers. CUDA_VISIBLE_DEVICES selects from it as from the devices
-// of one host (CUDA C programming guide, "CUDA environment variables"). Its entries are numbers, or beginnings of UUIDs as the
-// process sees them. The first entry that names no device ends the list. Pure; any thread.
+// of one host (protocol/base/visible_devices.h), whose UUIDs are as the process sees them. Pure; any thread.
 #pragma once
 
 #include <cuda.h>
@@ -20,7 +19,11 @@ struct PlannedSession {
   size_t server = 0;
   SessionPlace place;
 };
-// The sessions to make; a server without a wanted device gets none. `visible`: CUDA_VISIBLE_DEVICES; empty: not set.
-std::vector<PlannedSession> PlanSessions(const std::vector<AskedServer>& servers, std::string_view visible);
+struct SessionPlan {
+  std::vector<PlannedSession> sessions;  // a server without a wanted device gets none
+  bool repeats_device = false;           // `visible` names one twice: there are none, and cuInit says so
+};
+// `visible`: CUDA_VISIBLE_DEVICES; empty: not set.
+SessionPlan PlanSessions(const std::vector<AskedServer>& servers, std::string_view visible);
 
 }  // namespace tessera

@@ -79,6 +79,7 @@ std::string ReadReadyLine(int fd, int timeout_ms) {
   std::vector<std::string> words = {program.path,        "--listen", listen, "--owner-fd", std::to_string(kOwnerFd),
                                     "--remove-directory"};
   words.insert(words.end(), program.arguments.begin(), program.arguments.end());
+  for (const std::string& variable : program.without) unsetenv(variable.c_str());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);

@@ -19,6 +19,7 @@ struct Companion {
     std::string path;                    // takes --listen, --owner-fd and --remove-directory, prints one line when it is ready
     std::string name;                    // for sentences: "the private server"
     std::vector<std::string> arguments;  // besides those
+    std::vector<std::string> without;    // variables that it does not get of this process' environment
     std::string when_late;               // what may be wrong, and what to do, when it is not ready in time
     int ready_timeout_ms = kReadyTimeoutMs;  // below 0: it may take as long as it likes
   };

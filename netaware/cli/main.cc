@@ -75,7 +75,7 @@ Environment:
   TESSERA_LOG      what the client library logs on stderr: debug, info, warning, error, off
   TESSERA_STATS    1: as --stats; a path: the same as JSON, to this file
   TESSERA_TRACE    a path: each call, its way to the server and the GPU's work, for https://ui.perfetto.dev and 'tessera trace'
-  CUDA_VISIBLE_DEVICES and the driver's other variables are applied by the server
+  CUDA_VISIBLE_DEVICES and the driver's other variables are applied where the program's session begins, by the server
 
 Examples:
   tessera run -- python train.py

@@ -12,7 +12,7 @@ ServerProblem PoolJob::Start(const InstallLayout& layout, const std::string& url
                              const LinkOptions& link, PoolJob* job) {
   JobOptions asked = options;
   asked.placer = url;
-  Companion::Program lease = {layout.lease, "the lease", JobArguments(asked), "start it by hand to see more"};
+  Companion::Program lease = {layout.lease, "the lease", JobArguments(asked), {}, "start it by hand to see more"};
   lease.ready_timeout_ms = -1;  // as long as the job waits for its GPUs
   if (access(lease.path.c_str(), F_OK) != 0) {
     return {kExitMissingLibrary, lease.path + " is missing: this installation of Tessera is incomplete, install it again"};

@@ -2,11 +2,16 @@
 
 #include <unistd.h>
 
+#include <iterator>
+
 #include "netaware/cli/companion.h"
 
 namespace tessera {
 namespace {
 
+// What says which devices a process has, and how they count: it is the program's, and is applied where its session begins. A
+// server that applied it too would have no device where the program has none, and count what is left a second time.
+constexpr const char* kAppliedForClients[] = {"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"};
 constexpr int kDaemonNoDevice = 3;  // an exit code of tesserad (server/daemon/README.md)
 
 }  // namespace
@@ -20,6 +25,7 @@ ServerProblem PrivateServer::Start(const std::string& daemon, const std::string&
   const Companion::Program program = {daemon,
                                       "the private server",
                                       {"--driver", driver, "--grace", "0"},
+                                      {std::begin(kAppliedForClients), std::end(kAppliedForClients)},
                                       "the driver does not answer; look at it with nvidia-smi, or use the emulated GPU "
                                       "(--driver emulator)"};
   Companion companion;

@@ -25,7 +25,7 @@ ServerProblem ReachServer(const std::string& url, const LinkOptions& link, Serve
   }
   const Result<InstallLayout> layout = InstallLayout::Find();
   if (!layout.ok()) return {kExitMissingLibrary, layout.status().message()};
-  Companion::Program agent = {layout.value().agent, "the agent", {"--server", url}, "start it by hand to see more"};
+  Companion::Program agent = {layout.value().agent, "the agent", {"--server", url}, {}, "start it by hand to see more"};
   if (access(agent.path.c_str(), F_OK) != 0) {
     return {kExitMissingLibrary, agent.path + " is missing: this installation of Tessera is incomplete, install it again"};
   }

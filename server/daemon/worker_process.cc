@@ -3,9 +3,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "generated/driver_table.h"
 #include "protocol/base/log.h"
@@ -26,18 +28,27 @@
 namespace tessera {
 namespace {
 
+std::vector<std::string> UuidsOf(const std::vector<StreamPriorities>& devices) {
+  std::vector<std::string> uuids;
+  for (const StreamPriorities& known : devices) {
+    DeviceSnapshot::Device device;
+    std::copy(known.uuid.begin(), known.uuid.end(), device.uuid);
+    uuids.push_back(device.UuidText());
+  }
+  return uuids;
+}
+
 // Loads the driver for a client like `hello`. Nothing else in the process runs yet.
 Result<const DriverTable*> OpenDriver(const Options& options, const ClientHello& hello, HighAddresses* high_addresses) {
   for (const auto& [name, value] : AllowedVariables(hello.environment)) setenv(name.c_str(), value.c_str(), 1);
   // The emulated driver keeps apart what several servers give to one client process.
   setenv("TESSERA_EMULATOR_SESSION", std::to_string(hello.session_index).c_str(), 1);
-  // A session's GPUs, if it may not have all of the server's, are among those that the server has.
-  if (!options.gpus.empty()) setenv("CUDA_VISIBLE_DEVICES", options.gpus.c_str(), 1);
-  if (!hello.devices.empty()) {
-    const char* own = getenv("CUDA_VISIBLE_DEVICES");
-    const std::string devices = own == nullptr ? hello.devices : SelectAmong(own, hello.devices);
-    setenv("CUDA_VISIBLE_DEVICES", devices.c_str(), 1);
-  }
+  // A session's GPUs, if it may not have all of the machine's, are named by UUID: the client may have set CUDA_DEVICE_ORDER, and
+  // numbers counted in the daemon's order. Of all, the driver itself applies the client's list.
+  const std::vector<std::string> own =
+      DevicesOfSession(options.gpus, getenv("CUDA_VISIBLE_DEVICES"), UuidsOf(ParsePriorities(options.priorities)));
+  const std::string devices = own.empty() ? hello.devices : SelectAmong(own, hello.devices);
+  if (!devices.empty()) setenv("CUDA_VISIBLE_DEVICES", devices.c_str(), 1);
   high_addresses->Occupy();
   Result<std::unique_ptr<Driver>> driver = LoadChosenDriver(options.driver);
   if (!driver.ok()) return driver.status();

@@ -14,7 +14,7 @@ from product import DAEMON, TESSERA, end_with_test, environment
 
 README = pathlib.Path(__file__).resolve().parents[2] / "netaware/cli/README.md"
 HEADING = "Bad input"  # the table of `tessera run` and of the library
-RESULTS = {2: "OUT_OF_MEMORY", 46: "DEVICE_UNAVAILABLE", 100: "NO_DEVICE", 200: "INVALID_IMAGE", 209: "NO_BINARY_FOR_GPU", 218: "INVALID_PTX",
+RESULTS = {2: "OUT_OF_MEMORY", 46: "DEVICE_UNAVAILABLE", 100: "NO_DEVICE", 101: "INVALID_DEVICE", 200: "INVALID_IMAGE", 209: "NO_BINARY_FOR_GPU", 218: "INVALID_PTX",
            301: "FILE_NOT_FOUND", 803: "SYSTEM_DRIVER_MISMATCH", 999: "UNKNOWN"}
 
 

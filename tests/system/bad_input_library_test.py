@@ -20,7 +20,7 @@ from product import CLIENT, Agent, Gateway, Server, environment, wait_for
 
 # Prints the result of cuInit, asked twice: the sentence must come once.
 INIT = "import ctypes; cuda = ctypes.CDLL('libcuda.so.1'); cuda.cuInit(0); print(cuda.cuInit(0))"
-OUT_OF_MEMORY, UNAVAILABLE, NO_DEVICE, INVALID_IMAGE, NO_BINARY, INVALID_PTX, FILE_NOT_FOUND, MISMATCH = 2, 46, 100, 200, 209, 218, 301, 803
+OUT_OF_MEMORY, UNAVAILABLE, NO_DEVICE, INVALID_IMAGE, NO_BINARY, INVALID_PTX, FILE_NOT_FOUND, MISMATCH, INVALID_DEVICE = 2, 46, 100, 200, 209, 218, 301, 803, 101
 PTX = b".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry x() %b"
 
 
@@ -239,6 +239,10 @@ class Library(TableTest):
     def test_no_device_named(self):
         for selection in ("7", "nonsense"):
             self.with_server(NO_DEVICE, f"CUDA_VISIBLE_DEVICES={selection} name", CUDA_VISIBLE_DEVICES=selection)
+
+    @row("`CUDA_VISIBLE_DEVICES` that names a device twice")
+    def test_a_device_named_twice(self):
+        self.with_server(INVALID_DEVICE, None, CUDA_VISIBLE_DEVICES="0,0")
 
     def goes_on(self, sentence, **variables):
         server = Server()

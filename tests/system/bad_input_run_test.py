@@ -291,8 +291,14 @@ class Run(TableTest):
     @row("no driver, no device on the server's side")
     def test_no_device(self):
         self.tessera(75, "no device.*nonexistent", "run", "--driver", "/nonexistent/libcuda.so.1", "--", "true", name="tesserad: ")
-        self.emulated(75, "no device", "true", name="tesserad: ", env=environment(CUDA_VISIBLE_DEVICES="-1"))
-        self.emulated(75, "CUDA_VISIBLE_DEVICES=7 ", "true", name="tesserad: ", env=environment(CUDA_VISIBLE_DEVICES="7"))
+
+    @row("`CUDA_VISIBLE_DEVICES` empty or negative", "`CUDA_VISIBLE_DEVICES` that names no device of the server",
+         "`CUDA_VISIBLE_DEVICES` that names a device twice")
+    def test_a_program_that_sees_no_device_runs(self):
+        for selection in ("", "-1", "7", "0,0"):
+            done = subprocess.run([TESSERA, "run", "--quiet", "--driver", "emulator", "--", "sh", "-c", "echo ran; exit 5"], capture_output=True,
+                                  text=True, timeout=60, env=environment(CUDA_VISIBLE_DEVICES=selection))
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (5, "ran\n", ""), selection)
 
     def copied(self, *parts):
         """An installation with some of its parts."""

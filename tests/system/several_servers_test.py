@@ -138,14 +138,19 @@ class SeveralServers(unittest.TestCase):
         first, second = self.server(devices=2), self.server()
         servers = f"{first.url},{second.url}"
         every = [line for line in self.listed(servers) if line.startswith("cuda")]
-        uuid = every[2].split()[2]
-        name = f"GPU-{uuid[:8]}-{uuid[8:12]}-{uuid[12:16]}-{uuid[16:20]}-{uuid[20:]}"
-        for visible, wanted in (("2", [2]), ("2,0", [2, 0]), ("1,2,0", [1, 2, 0]), ("0,7,1", [0]), (name, [2]), (name + ",1", [2, 1])):
+
+        def of(line):
+            uuid = line.split()[2]
+            return f"GPU-{uuid[:8]}-{uuid[8:12]}-{uuid[12:16]}-{uuid[16:20]}-{uuid[20:]}"
+
+        name = of(every[2])
+        for visible, wanted in (("2", [2]), ("2,0", [2, 0]), ("1,2,0", [1, 2, 0]), ("0,7,1", [0]), (name, [2]), (f"{name},{of(every[1])}", [2, 1]), (name + ",1", [2])):
             with self.subTest(visible=visible):
                 lines = [line for line in self.listed(servers, CUDA_VISIBLE_DEVICES=visible) if line.startswith("cuda")]
                 self.assertEqual(lines, [every[i] for i in wanted])
-        none = run(servers, sys.executable, "-c", "import ctypes; print(ctypes.CDLL('libcuda.so.1').cuInit(0))", CUDA_VISIBLE_DEVICES="9")
-        self.assertEqual(self.succeed(none), "100\n")
+        for visible, code in (("9", 100), ("1,1", 101)):
+            none = run(servers, sys.executable, "-c", "import ctypes; print(ctypes.CDLL('libcuda.so.1').cuInit(0))", CUDA_VISIBLE_DEVICES=visible)
+            self.assertEqual(self.succeed(none), f"{code}\n")
 
     def test_a_lost_server_takes_its_devices_alone(self):
         for tcp in (False, True):

@@ -1,10 +1,10 @@
 #include "server/daemon/children/client_environment.h"
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 
 #include "protocol/base/log.h"
+#include "protocol/base/visible_devices.h"
 
 namespace tessera {
 namespace {
@@ -30,29 +30,14 @@ constexpr std::string_view kAllowed[] = {
     "CUDA_SCALE_LAUNCH_QUEUES",
 };
 
-std::string_view Trim(std::string_view text) {
-  const size_t start = text.find_first_not_of(" \t");
-  if (start == std::string_view::npos) return {};
-  return text.substr(start, text.find_last_not_of(" \t") - start + 1);
-}
-
-std::vector<std::string_view> Split(std::string_view list) {
-  std::vector<std::string_view> entries;
-  for (;;) {
-    const size_t comma = list.find(',');
-    entries.push_back(Trim(list.substr(0, comma)));
-    if (comma == std::string_view::npos) return entries;
-    list.remove_prefix(comma + 1);
+std::vector<std::string> Split(std::string_view list) {
+  std::vector<std::string> entries;
+  while (!list.empty()) {
+    const size_t comma = std::min(list.find(','), list.size());
+    entries.emplace_back(list.substr(0, comma));
+    list.remove_prefix(std::min(comma + 1, list.size()));
   }
-}
-
-// The entry of `own` that `wanted` names; empty when there is none.
-std::string_view Resolve(const std::vector<std::string_view>& own, std::string_view wanted) {
-  size_t index = 0;
-  const auto [end, error] = std::from_chars(wanted.data(), wanted.data() + wanted.size(), index);
-  if (error == std::errc() && end == wanted.data() + wanted.size()) return index < own.size() ? own[index] : std::string_view();
-  const auto found = std::find(own.begin(), own.end(), wanted);
-  return found == own.end() || wanted.empty() ? std::string_view() : *found;
+  return entries;
 }
 
 }  // namespace
@@ -71,14 +56,24 @@ std::vector<std::pair<std::string, std::string>> AllowedVariables(const std::vec
   return allowed;
 }
 
-std::string SelectAmong(std::string_view own, std::string_view wanted) {
-  const std::vector<std::string_view> own_entries = Split(own);
+std::vector<std::string> DevicesOfSession(std::string_view gpus, const char* own, const std::vector<std::string>& devices) {
+  if (!gpus.empty()) return Split(gpus);
+  if (own == nullptr) return {};
+  std::vector<std::string> named = devices;
+  const std::vector<std::string> entries = Split(own);
+  for (size_t i = 0; i < named.size() && i < entries.size(); ++i) {
+    if (entries[i].starts_with("MIG-")) named[i] = entries[i];
+  }
+  return named;
+}
+
+std::string SelectAmong(const std::vector<std::string>& own, std::string_view wanted) {
   std::string selected;
-  for (const std::string_view entry : Split(wanted)) {
-    const std::string_view resolved = Resolve(own_entries, entry);
-    if (resolved.empty()) break;
-    if (!selected.empty()) selected += ',';
-    selected += resolved;
+  const auto select = [&selected](const std::string& device) { selected += (selected.empty() ? "" : ",") + device; };
+  if (wanted.empty()) {
+    for (const std::string& device : own) select(device);
+  } else {
+    for (const size_t number : SelectVisibleDevices(wanted, own).numbers) select(own[number]);
   }
   return selected.empty() ? "-1" : selected;
 }

@@ -34,7 +34,7 @@ std::string Uuid(uint8_t last) {
 }
 
 TEST(ServerPlan, DevicesCountThroughInTheOrderOfTheServers) {
-  const auto sessions = PlanSessions({ServerWith("a", {1, 2}), ServerWith("b", {3})}, "");
+  const auto sessions = PlanSessions({ServerWith("a", {1, 2}), ServerWith("b", {3})}, "").sessions;
   ASSERT_EQ(sessions.size(), 2u);
   EXPECT_THAT(sessions[0].place.ordinals, ElementsAre(0, 1));
   EXPECT_THAT(sessions[1].place.ordinals, ElementsAre(2));
@@ -46,7 +46,7 @@ TEST(ServerPlan, DevicesCountThroughInTheOrderOfTheServers) {
 
 TEST(ServerPlan, VisibleDevicesSelectFromTheJoinedList) {
   const std::vector<AskedServer> servers = {ServerWith("a", {1, 2}), ServerWith("b", {3, 4})};
-  const auto sessions = PlanSessions(servers, "3,0,2");
+  const auto sessions = PlanSessions(servers, "3,0,2").sessions;
   ASSERT_EQ(sessions.size(), 2u);
   EXPECT_THAT(sessions[0].place.ordinals, ElementsAre(1));
   EXPECT_EQ(sessions[0].place.devices, Uuid(1));
@@ -56,7 +56,7 @@ TEST(ServerPlan, VisibleDevicesSelectFromTheJoinedList) {
 
 TEST(ServerPlan, AServerWithoutWantedDevicesHasNoSession) {
   const std::vector<AskedServer> servers = {ServerWith("a", {1, 2}), ServerWith("b", {3})};
-  const auto sessions = PlanSessions(servers, " 2 ");
+  const auto sessions = PlanSessions(servers, " 2 ").sessions;
   ASSERT_EQ(sessions.size(), 1u);
   EXPECT_EQ(sessions[0].server, 1u);
   EXPECT_EQ(sessions[0].place.index, 0u);
@@ -66,12 +66,22 @@ TEST(ServerPlan, AServerWithoutWantedDevicesHasNoSession) {
 
 TEST(ServerPlan, TheFirstEntryThatNamesNothingEndsTheList) {
   const std::vector<AskedServer> servers = {ServerWith("a", {1}), ServerWith("b", {3})};
-  EXPECT_EQ(PlanSessions(servers, "1,7,0").size(), 1u);
-  EXPECT_EQ(PlanSessions(servers, "0,,1").size(), 1u);
-  EXPECT_THAT(PlanSessions(servers, "x"), IsEmpty());
-  EXPECT_THAT(PlanSessions(servers, "0,0"), IsEmpty());
-  EXPECT_THAT(PlanSessions(servers, "GPU-"), IsEmpty());  // it could be either
-  EXPECT_EQ(PlanSessions(servers, Uuid(3)).size(), 1u);
+  EXPECT_EQ(PlanSessions(servers, "1,7,0").sessions.size(), 1u);
+  EXPECT_EQ(PlanSessions(servers, "0,,1").sessions.size(), 1u);
+  EXPECT_THAT(PlanSessions(servers, "x").sessions, IsEmpty());
+  EXPECT_THAT(PlanSessions(servers, "GPU-").sessions, IsEmpty());  // it could be either
+  EXPECT_EQ(PlanSessions(servers, Uuid(3)).sessions.size(), 1u);
+}
+
+TEST(ServerPlan, ADeviceThatIsNamedTwiceMakesTheListInvalid) {
+  const std::vector<AskedServer> servers = {ServerWith("a", {1}), ServerWith("b", {3})};
+  for (const std::string& list : {std::string("0,0"), "1,0,1", Uuid(3) + "," + Uuid(3)}) {
+    const SessionPlan plan = PlanSessions(servers, list);
+    EXPECT_TRUE(plan.repeats_device) << list;
+    EXPECT_THAT(plan.sessions, IsEmpty()) << list;
+  }
+  EXPECT_FALSE(PlanSessions(servers, "0,1").repeats_device);
+  EXPECT_FALSE(PlanSessions(servers, "x").repeats_device);
 }
 
 TEST(ServerPlan, NoTwoDevicesLookTheSame) {

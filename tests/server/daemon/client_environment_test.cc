@@ -7,6 +7,7 @@ namespace tessera {
 namespace {
 
 using testing::ElementsAre;
+using testing::IsEmpty;
 using testing::Pair;
 
 TEST(AllowedVariables, TakesListedDriverVariablesAndNothingElse) {
@@ -17,21 +18,31 @@ TEST(AllowedVariables, TakesListedDriverVariablesAndNothingElse) {
                           Pair("CUDA_FORCE_PTX_JIT", "")));
 }
 
-TEST(SelectAmong, CountsInTheDaemonsList) {
-  EXPECT_EQ(SelectAmong("4,5,6", "0"), "4");
-  EXPECT_EQ(SelectAmong("4,5,6", "2, 0"), "6,4");
-  EXPECT_EQ(SelectAmong("GPU-aa,GPU-bb", "1"), "GPU-bb");
-  EXPECT_EQ(SelectAmong("GPU-aa,GPU-bb", "GPU-aa"), "GPU-aa");
+TEST(DevicesOfSession, AreThoseItWasGivenElseTheDaemons) {
+  EXPECT_THAT(DevicesOfSession("GPU-bb,GPU-aa", "1", {"GPU-bb"}), ElementsAre("GPU-bb", "GPU-aa"));
+  EXPECT_THAT(DevicesOfSession("", "1,0", {"GPU-bb", "GPU-aa"}), ElementsAre("GPU-bb", "GPU-aa"));
+  EXPECT_THAT(DevicesOfSession("", "0,junk,1", {"GPU-aa"}), ElementsAre("GPU-aa"));  // what the driver made of it
+  EXPECT_THAT(DevicesOfSession("", "MIG-5", {"GPU-55"}), ElementsAre("MIG-5"));
+  EXPECT_THAT(DevicesOfSession("", nullptr, {"GPU-aa"}), IsEmpty());
+}
+
+TEST(SelectAmong, CountsInWhatTheSessionMayHave) {
+  const std::vector<std::string> own = {"GPU-44", "GPU-55", "GPU-66"};
+  EXPECT_EQ(SelectAmong(own, "0"), "GPU-44");
+  EXPECT_EQ(SelectAmong(own, "2, 0"), "GPU-66,GPU-44");
+  EXPECT_EQ(SelectAmong(own, "GPU-5"), "GPU-55");
+  EXPECT_EQ(SelectAmong(own, ""), "GPU-44,GPU-55,GPU-66");
 }
 
 TEST(SelectAmong, EndsBeforeTheFirstEntryThatNamesNoDevice) {
-  EXPECT_EQ(SelectAmong("4,5", "1,7,0"), "5");
-  EXPECT_EQ(SelectAmong("4,5", "-1"), "-1");
-  EXPECT_EQ(SelectAmong("4,5", "2"), "-1");
-  EXPECT_EQ(SelectAmong("4,5", "GPU-cc"), "-1");
-  EXPECT_EQ(SelectAmong("4,5", ""), "-1");
-  EXPECT_EQ(SelectAmong("", "0"), "-1");  // the daemon itself has none
-  EXPECT_EQ(SelectAmong("4,5", "99999999999999999999"), "-1");
+  const std::vector<std::string> own = {"GPU-44", "GPU-55"};
+  EXPECT_EQ(SelectAmong(own, "1,7,0"), "GPU-55");
+  for (const char* none : {"-1", "2", "GPU-cc", "junk", "99999999999999999999"}) EXPECT_EQ(SelectAmong(own, none), "-1") << none;
+}
+
+TEST(SelectAmong, LeavesARepeatedDeviceToTheDriver) {
+  EXPECT_EQ(SelectAmong({"GPU-44", "GPU-55"}, "0,0"), "GPU-44,GPU-44");
+  EXPECT_EQ(SelectAmong({"GPU-44"}, "GPU-4,GPU-44"), "GPU-44,GPU-44");
 }
 
 }  // namespace

@@ -4,13 +4,13 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
 #include <string>
 
 #include "protocol/base/log.h"
+#include "protocol/base/visible_devices.h"
 
 namespace tessera::emulator {
 namespace {
@@ -36,23 +36,6 @@ std::string UuidText(uint64_t machine, int number) {
     text += fmt::format("{:02x}", static_cast<unsigned char>(uuid[i]));
   }
   return text;
-}
-
-// The device that an entry of the list names; -1: none, or several.
-int NamedDevice(std::string_view entry, int count, uint64_t machine) {
-  if (entry.starts_with("GPU-")) {
-    int found = -1;
-    for (int number = 0; number < count; ++number) {
-      if (!UuidText(machine, number).starts_with(entry)) continue;
-      if (found >= 0) return -1;
-      found = number;
-    }
-    return found;
-  }
-  int number = -1;
-  const auto [end, error] = std::from_chars(entry.data(), entry.data() + entry.size(), number);
-  const bool good = error == std::errc() && end == entry.data() + entry.size() && number >= 0 && number < count;
-  return good ? number : -1;
 }
 
 DevicePage* MapPage(const char* descriptor) {
@@ -99,15 +82,10 @@ std::array<char, 16> UuidOf(uint64_t machine, int number) {
 }
 
 std::vector<int> SelectDevices(std::string_view list, int count, uint64_t machine) {
-  std::vector<int> selected;
-  while (!list.empty()) {
-    const size_t comma = std::min(list.find(','), list.size());
-    const int number = NamedDevice(list.substr(0, comma), count, machine);
-    if (number < 0 || std::find(selected.begin(), selected.end(), number) != selected.end()) break;
-    selected.push_back(number);
-    list.remove_prefix(std::min(comma + 1, list.size()));
-  }
-  return selected;
+  std::vector<std::string> uuids;
+  for (int number = 0; number < count; ++number) uuids.push_back(UuidText(machine, number));
+  const VisibleDevices visible = SelectVisibleDevices(list, uuids);
+  return {visible.numbers.begin(), visible.numbers.end()};
 }
 
 const Options& GetOptions() {

@@ -13,8 +13,8 @@
 // - TESSERA_EMULATOR_PAGE_FD: descriptor of the page that this process shares its devices by (server/device_page.h), and
 //   TESSERA_EMULATOR_PAGE_SLOT, its slot there
 // - CUDA_MODULE_LOADING: EAGER or LAZY, as the driver reads it
-// - CUDA_VISIBLE_DEVICES: which devices, and in which order: numbers or GPU-... prefixes; the list ends before the first entry
-//   that names none, or one a second time
+// - CUDA_VISIBLE_DEVICES: which devices, and in which order (protocol/base/visible_devices.h). One that is named twice stands there
+//   twice: cuInit refuses it
 #pragma once
 
 #include <array>
@@ -51,7 +51,7 @@ const Options& GetOptions();
 // Of the UUID of device `number`: "tessera emula", the machine's two bytes or "to", the number.
 std::array<char, 16> UuidOf(uint64_t machine, int number);
 
-// What CUDA_VISIBLE_DEVICES selects of `count` devices. Pure.
+// What CUDA_VISIBLE_DEVICES selects of `count` devices; the last one may be there before. Pure.
 std::vector<int> SelectDevices(std::string_view list, int count, uint64_t machine = 0);
 
 }  // namespace tessera::emulator

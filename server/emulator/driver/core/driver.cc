@@ -1,6 +1,8 @@
 #include <pthread.h>
 #include <time.h>
 
+#include <set>
+
 #include "server/emulator/driver/core/state.h"
 #include "server/emulator/driver/device/pool.h"
 
@@ -37,6 +39,9 @@ CUresult Driver::Initialize() {
   if (!ProcessorSupported()) return CUDA_ERROR_NO_DEVICE;
   const int count = static_cast<int>(GetOptions().devices.size());
   if (count == 0) return CUDA_ERROR_NO_DEVICE;
+  // CUDA_VISIBLE_DEVICES names one twice.
+  const std::set<int> distinct(GetOptions().devices.begin(), GetOptions().devices.end());
+  if (distinct.size() < GetOptions().devices.size()) return CUDA_ERROR_INVALID_DEVICE;
   for (int number = 0; number < count; ++number) {
     auto device = std::make_unique<Device>(number, GetOptions().memory_bytes);
     device->primary_handle = contexts.Mint();
