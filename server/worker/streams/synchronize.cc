@@ -44,6 +44,10 @@ bool BlockingStreamsAreBusy(Worker& worker) {
     CUcontext own = nullptr;
     unsigned flags = 0;
     if (driver.cuStreamGetCtx(use.stream, &own) != CUDA_SUCCESS || own != context) continue;
+    // One that is captured does not synchronise with the legacy stream, or this would not be asked; its flags, if asked for,
+    // would invalidate the capture (driver 580).
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (driver.cuStreamIsCapturing(use.stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE) continue;
     if (driver.cuStreamGetFlags(use.stream, &flags) != CUDA_SUCCESS || (flags & CU_STREAM_NON_BLOCKING) == 0) return true;
   }
   return false;
