@@ -18,9 +18,9 @@ CUresult CopyAsync(const CUDA_MEMCPY3D& copy, CUstream handle) {
   const bool pageable_source = command->source().pageable;
   const bool wait = command->destination().pageable || (command->source().is_host && command->destination().is_host);
   if (command->empty() && !IsCapturing(*stream)) return CUDA_SUCCESS;
-  const auto idle = [&stream] {
+  const auto idle = [&] {
     const FencePtr tail = stream->tail();
-    return tail == nullptr || tail->done();
+    return (tail == nullptr || tail->done()) && !context->HoldsBack();
   };
   if ((pageable_source || (command->MayReadEarly() && idle())) && !IsCapturing(*stream)) command->StageSource();
   FencePtr fence;

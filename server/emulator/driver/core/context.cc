@@ -1,5 +1,7 @@
 #include <stdio.h>
 
+#include <algorithm>
+
 #include "server/emulator/driver/core/pace.h"
 #include "server/emulator/driver/core/state.h"
 #include "server/emulator/driver/device/device_attributes.h"
@@ -126,6 +128,11 @@ void Context::HoldBack(const FencePtr& fence) {
   for (const ContextPtr& green : Greens()) green->HoldBack(fence);
   std::lock_guard lock(order_mutex_);
   held_back_.push_back(fence);
+}
+
+bool Context::HoldsBack() const {
+  std::lock_guard lock(order_mutex_);
+  return std::any_of(held_back_.begin(), held_back_.end(), [](const FencePtr& gate) { return !gate->done(); });
 }
 
 StreamPtr Context::PerThread() {

@@ -116,6 +116,8 @@ class Context : public std::enable_shared_from_this<Context>, public PrintSink, 
   FencePtr SubmitAside(CommandPtr command, std::vector<FencePtr> after);
   // Holds back what is submitted from now on, here and in the green contexts of a primary one, until `fence` completes.
   void HoldBack(const FencePtr& fence);
+  // Whether something holds back what is submitted now.
+  bool HoldsBack() const;
   // Waits for `fence`; likewise.
   CUresult WaitFor(const FencePtr& fence);
 
