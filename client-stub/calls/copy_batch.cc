@@ -21,7 +21,6 @@
 #include "client-stub/transfers/box_ends.h"
 #include "generated/client/copy.h"
 #include "generated/messages/texture.h"
-#include "protocol/base/log.h"
 
 namespace tessera {
 namespace {
@@ -193,8 +192,8 @@ CUresult CopyBoxBatch(Call& call, size_t count, const CUDA_MEMCPY3D_BATCH_OP* op
 }
 
 // The context that an end names: the current one where it names none. Addresses mean the same in all contexts, so it
-// matters for arrays alone.
-bool CheckContext(Call& call, CUmemorytype type, CUcontext context) {
+// matters for arrays alone, and an array's goes into `*of_array` when it is not the current one.
+bool CheckContext(Call& call, CUmemorytype type, CUcontext context, void** of_array) {
   if (type == CU_MEMORYTYPE_HOST || type == CU_MEMORYTYPE_UNIFIED || context == nullptr) return true;
   if (const Context* other = SeveralServers() ? Client::Get().FindContext(context) : nullptr;
       other != nullptr && other->session != &call.session()) {
@@ -203,9 +202,8 @@ bool CheckContext(Call& call, CUmemorytype type, CUcontext context) {
   }
   const HandleId id = call.Use(HandleKind::kContext, context);
   if (!call.ok()) return false;
-  if (type != CU_MEMORYTYPE_ARRAY || id == call.context()) return true;
-  LogInfo("{} of an array of another context is not forwarded: make that context current first", call.info().name);
-  return call.Fail(CUDA_ERROR_NOT_SUPPORTED) == CUDA_SUCCESS;
+  if (type == CU_MEMORYTYPE_ARRAY && id != call.context()) *of_array = reinterpret_cast<void*>(id.value());
+  return true;
 }
 
 CUresult CopyPeerBox(Call& call, const CUDA_MEMCPY3D_PEER* copy, CUstream stream, bool async) {
@@ -215,10 +213,12 @@ CUresult CopyPeerBox(Call& call, const CUDA_MEMCPY3D_PEER* copy, CUstream stream
   UsedStream used;
   if (!UseStreamInfo(call, stream, &used)) return call.result();
   if (call.Fail(Captures().CheckUncapturable(used.ref)) != CUDA_SUCCESS) return call.result();
-  if (!CheckContext(call, copy->srcMemoryType, copy->srcContext) || !CheckContext(call, copy->dstMemoryType, copy->dstContext)) {
+  CUDA_MEMCPY3D box{};
+  // Where CUDA_MEMCPY3D_PEER has its contexts CUDA_MEMCPY3D has nothing.
+  if (!CheckContext(call, copy->srcMemoryType, copy->srcContext, &box.reserved0) ||
+      !CheckContext(call, copy->dstMemoryType, copy->dstContext, &box.reserved1)) {
     return call.result();
   }
-  CUDA_MEMCPY3D box{};
   box.srcXInBytes = copy->srcXInBytes;
   box.srcY = copy->srcY;
   box.srcZ = copy->srcZ;

@@ -16,6 +16,8 @@
 #include "client-stub/streams/stream_state.h"
 #include "generated/client/managed.h"
 #include "generated/messages/memory.h"
+#include "protocol/base/first_time.h"
+#include "protocol/base/log.h"
 
 namespace tessera {
 namespace {
@@ -189,6 +191,15 @@ CUresult PrefetchBatch(Call& call, const CUdeviceptr* addresses, const size_t* s
   return CUDA_SUCCESS;
 }
 
+// Of a block that was refused, though natively there may be more managed memory than the device has.
+void TellNotPaged(uint64_t bytes) {
+  if (!FirstTime("managed memory is not paged")) return;
+  LogWarning(
+      "{} bytes of managed memory are more than is free of the GPU, which has all of it here: natively its pages move to the "
+      "host. Ask for less, or use pinned memory",
+      bytes);
+}
+
 // Memory for one block, or for a span of them: `add` makes managed memory of it, or fails.
 template <typename Add>
 CUresult AllocateFor(Call& call, uint64_t bytes, const Add& add) {
@@ -196,7 +207,10 @@ CUresult AllocateFor(Call& call, uint64_t bytes, const Add& add) {
   cuMemAlloc_v2Request request;
   request.bytesize = bytes < kSharedPagesBelowBytes ? bytes + kManagedPageBytes : bytes;
   cuMemAlloc_v2Reply reply;
-  if (const CUresult result = call.SyncAs(request, &reply); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = call.SyncAs(request, &reply); result != CUDA_SUCCESS) {
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) TellNotPaged(bytes);
+    return result;
+  }
   const Range range{WholePages(reply.dptr), bytes};
   CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
   if (range.end() <= reply.dptr + request.bytesize && window.contains(range.base, range.bytes)) result = add(range, reply.dptr);
@@ -226,7 +240,10 @@ CUresult Custom_cuMemAllocManaged(Call& call, CUdeviceptr* dptr, size_t bytesize
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
   ClientMemory& memory = call.session().memory();
-  if (bytesize > memory.windows().device.bytes) return call.Fail(CUDA_ERROR_OUT_OF_MEMORY);
+  if (bytesize > memory.windows().device.bytes) {
+    TellNotPaged(bytesize);
+    return call.Fail(CUDA_ERROR_OUT_OF_MEMORY);
+  }
   std::optional<Range> range;
   CUresult result = CUDA_SUCCESS;
   // What begins at the host will be attached to a stream: alone, it is that stream's alone.

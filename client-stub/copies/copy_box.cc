@@ -50,6 +50,8 @@ struct Transfer {
   ResolvedEnd to;
   SubBox whole;
   bool async;
+  void* from_context;
+  void* to_context;
 
   cuMemcpy3DAsync_v2Request Request(const SubBox& sub, CopyRoute route) const {
     cuMemcpy3DAsync_v2Request request;
@@ -58,6 +60,8 @@ struct Transfer {
     request.shape.Depth = sub.depth;
     SetSource(&request.shape, from, sub);
     SetDestination(&request.shape, to, sub);
+    request.shape.reserved0 = from_context;
+    request.shape.reserved1 = to_context;
     request.src_array = from.array;
     request.dst_array = to.array;
     request.route = static_cast<uint32_t>(route);
@@ -167,7 +171,7 @@ CUresult CopyInOrder(const Transfer& transfer, WorkOnRanges& work, bool to_host)
 
 CUresult CopyBox(Call& call, const CUDA_MEMCPY3D& box, CUstream stream, bool async, bool check_rows, SourceRead read) {
   if (!call.ok()) return call.result();
-  Transfer transfer{call, call.UseStream(stream), {}, {}, {}, async};
+  Transfer transfer{call, call.UseStream(stream), {}, {}, {}, async, box.reserved0, box.reserved1};
   bool capturing = false;
   if (call.ok()) {
     if (const CUresult legal = CheckStreamUse(call, stream, &capturing); legal != CUDA_SUCCESS) call.Fail(legal);

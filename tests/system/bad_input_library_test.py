@@ -225,6 +225,14 @@ class Library(TableTest):
                 "print(cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(1 << 30)))")
         self.with_server(OUT_OF_MEMORY, None, code=code, server_env=environment(TESSERA_EMULATOR_MEMORY_MIB="64"))
 
+    @row("more managed memory than is free of the GPU")
+    def test_managed_memory_is_not_paged(self):
+        code = ("import ctypes; cuda = ctypes.CDLL('libcuda.so.1'); context = ctypes.c_void_p(); address = ctypes.c_uint64();"
+                "assert cuda.cuInit(0) == 0 and cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0 and cuda.cuCtxSetCurrent(context) == 0;"
+                "ask = lambda bytes: cuda.cuMemAllocManaged(ctypes.byref(address), ctypes.c_size_t(bytes), 1);"
+                "assert ask(1 << 20) == 0 and ask(1 << 50) == 2; print(ask(1 << 30))")
+        self.with_server(OUT_OF_MEMORY, "1125899906842624 bytes of managed memory.*natively", code=code, server_env=environment(TESSERA_EMULATOR_MEMORY_MIB="64"))
+
     @row("`CUDA_VISIBLE_DEVICES` longer than 1,024 bytes; another of the driver's variables longer than 4,096")
     def test_variables_that_are_too_long(self):
         self.with_server(NO_DEVICE, "CUDA_VISIBLE_DEVICES.*shorten", CUDA_VISIBLE_DEVICES="0," * 1000)

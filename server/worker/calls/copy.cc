@@ -3,10 +3,15 @@
 
 #include <cuda.h>
 
+#include <cstddef>
+#include <cstring>
+#include <type_traits>
+
 #include "generated/driver_table.h"
 #include "generated/server/copy.h"
 #include "protocol/channel/channel.h"
 #include "protocol/memory/copy_route.h"
+#include "server/driver/missing_entry.h"
 #include "server/worker/await_turn.h"
 #include "server/worker/call_context.h"
 #include "server/worker/memory/session_memory.h"
@@ -139,6 +144,22 @@ bool ResolveEnd(CallContext& call, const BoxEnd& end, const CUDA_MEMCPY3D& box, 
   return true;
 }
 
+// Enqueues a box between memories of which the client has said that arrays are of other contexts than the current one: it has put
+// their ids where CUDA_MEMCPY3D_PEER has the contexts.
+CUresult CopyBetweenContexts(CallContext& call, const CUDA_MEMCPY3D& box, HandleId from, HandleId to, CUstream stream) {
+  const DriverTable& driver = call.driver();
+  if (driver.cuMemcpy3DPeerAsync == nullptr) return MissingEntry("cuMemcpy3DPeerAsync");
+  CUDA_MEMCPY3D_PEER peer;
+  static_assert(sizeof(peer) == sizeof(box) && offsetof(CUDA_MEMCPY3D_PEER, srcContext) == offsetof(CUDA_MEMCPY3D, reserved0) &&
+                offsetof(CUDA_MEMCPY3D_PEER, dstContext) == offsetof(CUDA_MEMCPY3D, reserved1));
+  std::memcpy(static_cast<void*>(&peer), &box, sizeof(peer));
+  CUcontext current = nullptr;
+  if (const CUresult result = driver.cuCtxGetCurrent(&current); result != CUDA_SUCCESS) return result;
+  peer.srcContext = from.is_null() ? current : call.Use<CUcontext>(from);
+  peer.dstContext = to.is_null() ? current : call.Use<CUcontext>(to);
+  return call.ok() ? driver.cuMemcpy3DPeerAsync(&peer, stream) : call.error();
+}
+
 template <typename Request>
 void CopyBox(CallContext& call, const Request& request) {
   const auto route = static_cast<CopyRoute>(request.route);
@@ -152,6 +173,9 @@ void CopyBox(CallContext& call, const Request& request) {
   if (box.WidthInBytes == 0 || box.Height == 0 || box.Depth == 0) {
     return FinishAfter(call, stream, CUDA_SUCCESS, request.mark, {}, reports);
   }
+  constexpr bool kPeer = std::is_same_v<Request, cuMemcpy3DPeerRequest> || std::is_same_v<Request, cuMemcpy3DPeerAsyncRequest>;
+  const HandleId from_context(kPeer ? reinterpret_cast<uint64_t>(box.reserved0) : 0);
+  const HandleId to_context(kPeer ? reinterpret_cast<uint64_t>(box.reserved1) : 0);
   box.reserved0 = nullptr;
   box.reserved1 = nullptr;
   WrittenRange ignored;
@@ -200,7 +224,11 @@ void CopyBox(CallContext& call, const Request& request) {
   if (from_host && !to_host && route == CopyRoute::kDirect) {
     result = call.worker().implicit_order().Keep(stream, box.WidthInBytes);
   }
-  if (result == CUDA_SUCCESS) result = call.driver().cuMemcpy3DAsync_v2(&box, stream);
+  const bool in_context = from_context.is_null() && to_context.is_null();
+  if (result == CUDA_SUCCESS) {
+    result = in_context ? call.driver().cuMemcpy3DAsync_v2(&box, stream)
+                        : CopyBetweenContexts(call, box, from_context, to_context, stream);
+  }
   FinishAfter(call, stream, result, request.mark, written, reports);
 }
 

@@ -15,6 +15,54 @@ static int* Private(size_t bytes) {
 static CUdeviceptr Number(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
 #define EXPECT_CODE(call, code) EXPECT_EQ(static_cast<int>(call), static_cast<int>(code))
 
+// Boxes into an array and out of it, where it is of the current context and where it is of another one of the device.
+static void CopyArraysOf(CUcontext context, CUstream stream, CUdeviceptr device, int* plain, int* result) {
+  const unsigned width = 16, height = 4;
+  const size_t bytes = width * height * sizeof(int);
+  CUcontext other;
+  CHECK_DRIVER(cuCtxCreate(&other, nullptr, 0, 0));
+  for (CUcontext owner : {context, other}) {
+    CHECK_DRIVER(cuCtxSetCurrent(owner));
+    const CUDA_ARRAY_DESCRIPTOR descriptor{width, height, CU_AD_FORMAT_SIGNED_INT32, 1};
+    CUarray array;
+    CHECK_DRIVER(cuArrayCreate(&array, &descriptor));
+    CHECK_DRIVER(cuCtxSetCurrent(context));
+    for (unsigned i = 0; i < width * height; ++i) plain[i] = static_cast<int>(i + (owner == other ? 1000 : 0));
+    CHECK_DRIVER(cuMemcpyHtoD(device, plain, bytes));
+    CUDA_MEMCPY3D_PEER to{};
+    to.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+    to.srcDevice = device;
+    to.srcContext = context;
+    to.srcPitch = width * sizeof(int);
+    to.srcHeight = height;
+    to.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+    to.dstArray = array;
+    to.dstContext = owner;
+    to.WidthInBytes = width * sizeof(int);
+    to.Height = height;
+    to.Depth = 1;
+    CHECK_DRIVER(cuMemcpy3DPeerAsync(&to, stream));
+    CHECK_DRIVER(cuStreamSynchronize(stream));
+    CUDA_MEMCPY3D_PEER from{};
+    from.srcMemoryType = CU_MEMORYTYPE_ARRAY;
+    from.srcArray = array;
+    from.srcContext = owner;
+    from.dstMemoryType = CU_MEMORYTYPE_HOST;
+    from.dstHost = result;
+    from.dstPitch = to.srcPitch;
+    from.dstHeight = height;
+    from.WidthInBytes = to.WidthInBytes;
+    from.Height = height;
+    from.Depth = 1;
+    std::memset(result, 0, bytes);
+    CHECK_DRIVER(cuMemcpy3DPeer(&from));
+    EXPECT_EQ(std::memcmp(result, plain, bytes), 0);
+    CHECK_DRIVER(cuArrayDestroy(array));
+  }
+  CHECK_DRIVER(cuCtxDestroy(other));
+  CHECK_DRIVER(cuCtxSetCurrent(context));
+}
+
 int main() {
   CUcontext context;
   CHECK_DRIVER(cuInit(0));
@@ -154,6 +202,7 @@ int main() {
   CHECK_DRIVER(cuMemsetD8(Number(registered), 1, 16));
   EXPECT_EQ(registered[3], 0x01010101);
   CHECK_DRIVER(cuMemHostUnregister(registered));
+  CopyArraysOf(context, stream, device[0], plain, result);
   CHECK_DRIVER(cuCtxSynchronize());
   std::puts("ok");
   return 0;

@@ -317,8 +317,22 @@ const Row kRows[] = {
        const CUresult result = cuMemcpy3DPeer(&copy);
        cuArrayDestroy(array);
        return result;
+     }},
+    {"cuMemcpy3DPeer: array of the current context, another named", "calls/copy_batch.cc", CUDA_SUCCESS,
+     [] {
+       OtherContext other;
+       Block b;
+       const CUDA_ARRAY_DESCRIPTOR d{64, 4, CU_AD_FORMAT_UNSIGNED_INT8, 1};
+       CUarray array;
+       CHECK_DRIVER(cuArrayCreate(&array, &d));
+       auto flat = Flat(CU_MEMORYTYPE_DEVICE, b, CU_MEMORYTYPE_ARRAY, 0);
+       flat.dstArray = array;
+       const auto copy = Between(Deep(flat), other, other);
+       const CUresult result = cuMemcpy3DPeer(&copy);
+       cuArrayDestroy(array);
+       return result;
      },
-     0, CUDA_ERROR_NOT_SUPPORTED, "client-stub/README.md"},
+     kUnmeasured},
     {"cuMemcpy3DPeer: array of the current context", "calls/copy_batch.cc", CUDA_SUCCESS,
      [] {
        Block b;
