@@ -13,7 +13,8 @@
 // - TESSERA_EMULATOR_PAGE_FD: descriptor of the page that this process shares its devices by (server/device_page.h), and
 //   TESSERA_EMULATOR_PAGE_SLOT, its slot there
 // - CUDA_MODULE_LOADING: EAGER or LAZY, as the driver reads it
-// - CUDA_VISIBLE_DEVICES: which devices, and in which order (protocol/base/visible_devices.h). One that is named twice stands there
+// - CUDA_VISIBLE_DEVICES: which devices, and in which order (protocol/base/visible_devices.h). One that is named twice stands
+// there
 //   twice: cuInit refuses it
 #pragma once
 
