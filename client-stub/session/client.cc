@@ -87,7 +87,8 @@ CUresult Client::Initialize(unsigned flags) {
   if (initialized()) return CUDA_SUCCESS;
   MutexLock lock(connect_mutex_);
   const CUresult result = Connect();
-  if (result != CUDA_SUCCESS || initialized() || calls_ended()) return result;
+  if (result != CUDA_SUCCESS || initialized()) return result;
+  if (calls_ended()) return NotInitialized();  // meanwhile
   initialized_.store(true, std::memory_order_release);
   std::atexit(at_exit_);
   return result;
