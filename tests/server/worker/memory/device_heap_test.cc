@@ -91,6 +91,7 @@ TEST_F(DeviceHeapTest, FreedChunksCostNoDriverCallAndCountAsFree) {
 
 // All others on the GPU lack what a session keeps.
 TEST_F(DeviceHeapTest, WhatIsKeptHasABound) {
+  vmm_.device_bytes = 4096 * kMiB;
   std::vector<uint64_t> blocks;
   for (int i = 0; i < 100; ++i) blocks.push_back(Allocate(10 * kMiB));
   for (const uint64_t block : blocks) Free(block);
@@ -101,6 +102,7 @@ TEST_F(DeviceHeapTest, WhatIsKeptHasABound) {
 }
 
 TEST_F(DeviceHeapTest, ManySmallBlocksLeaveNoMoreThanWhatIsKept) {
+  vmm_.device_bytes = 4096 * kMiB;
   std::vector<uint64_t> blocks;
   for (int i = 0; i < 100'000; ++i) blocks.push_back(Allocate(64 + static_cast<uint64_t>(i) * 53 % 4000));
   EXPECT_LE(vmm_.used_bytes, 300 * kMiB);
@@ -113,6 +115,7 @@ TEST_F(DeviceHeapTest, ManySmallBlocksLeaveNoMoreThanWhatIsKept) {
 }
 
 TEST_F(DeviceHeapTest, AContextThatEndsLeavesNoMoreThanWhatIsKept) {
+  vmm_.device_bytes = 4096 * kMiB;
   for (int i = 0; i < 20; ++i) Allocate(10 * kMiB + 100, 1);
   for (int i = 0; i < 20'000; ++i) Allocate(512, 1);
   heap_->FreeContext(1);
