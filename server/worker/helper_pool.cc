@@ -12,7 +12,7 @@ bool HelperPool::Run(std::function<void()> task) {
   MutexLock lock(mutex_);
   if (stopped_ || queue_.size() >= kQueuedMax) return false;
   queue_.push_back(std::move(task));
-  if (queue_.size() > idle_ && threads_.size() < kHelpersMax) {
+  if (queue_.size() > idle_ && threads_.size() < threads_max_) {
     threads_.emplace_back([this] { Loop(); });
   } else {
     wake_.notify_one();

@@ -2,7 +2,7 @@
 //
 //   worker.helpers().Run([&worker, deferred] () mutable { deferred.Finish(worker.driver().cuX(...)); });
 //
-// Threads start on demand, one for every task that finds all others busy, up to kHelpersMax; beyond that tasks queue.
+// Threads start on demand, one for every task that finds all others busy, up to a number; beyond that tasks queue.
 // A task sets its own current context (Worker::SetContext) before it calls the driver. Tasks have no order among each
 // other: the client thread that caused a task waits for its answer, which is all the order CUDA asks for.
 #pragma once
@@ -24,7 +24,8 @@ class HelperPool {
   // Tasks waiting for a helper: at most one per client thread, and few clients have more threads than this.
   static constexpr size_t kQueuedMax = 65536;
 
-  HelperPool() = default;
+  // `threads_max`: of this pool.
+  explicit HelperPool(size_t threads_max = kHelpersMax) : threads_max_(threads_max) {}
   ~HelperPool();  // Stop()
 
   // False when the pool has stopped or kQueuedMax tasks wait: the task was not taken. Any thread.
@@ -36,6 +37,7 @@ class HelperPool {
  private:
   void Loop();
 
+  const size_t threads_max_;
   Mutex mutex_;
   ConditionVariable wake_;
   std::deque<std::function<void()>> queue_ GUARDED_BY(mutex_);

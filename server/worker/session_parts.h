@@ -12,8 +12,8 @@ class CaptureTargets;     // graphs/graph_handles.h
 class ConditionalBodies;  // graphs/graph_handles.h
 class HostCopyInstances;  // graphs/host_copy_node.h
 class HostFunctions;      // streams/host_function.h
+class JitLinks;           // code/jit_links.h
 class LayoutTable;        // code/layout_table.h
-class LinkOptions;        // code/link_options.h
 class LoadedImages;       // code/driver_image.h
 class ModuleReferences;   // code/module_references.h
 class PrimaryContexts;    // contexts/primary_contexts.h
@@ -34,7 +34,7 @@ class SessionParts {
   BlobStore& blobs() { return *blobs_; }
   LoadedImages& loaded_images() { return *loaded_images_; }
   LayoutTable& layouts() { return *layouts_; }
-  LinkOptions& link_options() { return *link_options_; }
+  JitLinks& jit_links() { return *jit_links_; }
   ModuleReferences& module_references() { return *module_references_; }
   PrimaryContexts& primary_contexts() { return *primary_contexts_; }
   SessionMemory& memory() { return *memory_; }
@@ -50,7 +50,7 @@ class SessionParts {
   const std::unique_ptr<BlobStore> blobs_;
   const std::unique_ptr<LoadedImages> loaded_images_;
   const std::unique_ptr<LayoutTable> layouts_;
-  const std::unique_ptr<LinkOptions> link_options_;
+  const std::unique_ptr<JitLinks> jit_links_;
   const std::unique_ptr<ModuleReferences> module_references_;
   const std::unique_ptr<PrimaryContexts> primary_contexts_;
   const std::unique_ptr<SessionMemory> memory_;

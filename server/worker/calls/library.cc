@@ -34,7 +34,7 @@ void LoadLibrary(CallContext& call, const Request& request) {
                                            load.options.count(), &preserved, &yes, 1);
   });
   if (result == CUDA_SUCCESS) call.New(request.library, library);
-  load.Finish(call, result, request.library);
+  load.Finish(call, result, request.library, true);
 }
 
 }  // namespace

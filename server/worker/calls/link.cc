@@ -1,4 +1,5 @@
-// The linker (cuLink*): inputs arrive as blobs, the cubin leaves as one, logs travel with every reply.
+// The linker (cuLink*): inputs arrive as blobs, the cubin leaves as one, logs travel with every reply. Helper threads come here,
+// and have one thread make the driver's calls (code/jit_links.h).
 
 #include <cuda.h>
 
@@ -11,8 +12,8 @@
 #include "generated/server_custom.h"
 #include "server/worker/call_context.h"
 #include "server/worker/code/blob_store.h"
+#include "server/worker/code/jit_links.h"
 #include "server/worker/code/jit_options.h"
-#include "server/worker/code/link_options.h"
 #include "server/worker/worker.h"
 
 namespace tessera {
@@ -22,7 +23,7 @@ template <typename Reply>
 void FinishWithLogs(CallContext& call, CUresult result, HandleId state, Reply reply) {
   std::string info_log;
   std::string error_log;
-  if (const JitOptions* options = call.worker().parts().link_options().Find(state)) {
+  if (const JitOptions* options = call.worker().parts().jit_links().Find(state)) {
     info_log = options->info_log();
     error_log = options->error_log();
     reply.wall_time_ms = options->wall_time_ms();
@@ -45,9 +46,10 @@ void AddData(CallContext& call, const Request& request) {
   JitOptions options;
   if (!options.Set(request.options, request.values)) return call.Finish(CUDA_ERROR_NOT_SUPPORTED);
   const std::string name(request.name);
-  const CUresult result =
-      call.driver().cuLinkAddData_v2(state, static_cast<CUjitInputType>(request.type), const_cast<std::byte*>(bytes->data()),
-                                     bytes->size(), name.c_str(), options.count(), options.options(), options.values());
+  const CUresult result = call.worker().parts().jit_links().OnThread(call.worker(), [&] {
+    return call.driver().cuLinkAddData_v2(state, static_cast<CUjitInputType>(request.type), const_cast<std::byte*>(bytes->data()),
+                                          bytes->size(), name.c_str(), options.count(), options.options(), options.values());
+  });
   FinishWithLogs(call, result, request.state, Reply());
 }
 
@@ -57,10 +59,12 @@ void Do_cuLinkCreate_v2(CallContext& call, const cuLinkCreate_v2Request& request
   auto options = std::make_unique<JitOptions>();
   if (!options->Set(request.options, request.values)) return call.Finish(CUDA_ERROR_NOT_SUPPORTED);
   CUlinkState state = nullptr;
-  const CUresult result = call.driver().cuLinkCreate_v2(options->count(), options->options(), options->values(), &state);
+  const CUresult result = call.worker().parts().jit_links().OnThread(call.worker(), [&] {
+    return call.driver().cuLinkCreate_v2(options->count(), options->options(), options->values(), &state);
+  });
   if (result == CUDA_SUCCESS) {
     call.New(request.state, state);
-    call.worker().parts().link_options().Keep(request.state, std::move(options));
+    call.worker().parts().jit_links().Keep(request.state, std::move(options));
   }
   call.Finish(result);
 }
@@ -77,7 +81,8 @@ void Do_cuLinkComplete(CallContext& call, const cuLinkCompleteRequest& request) 
   if (!call.ok()) return call.Finish(call.error());
   void* cubin = nullptr;
   size_t bytes = 0;
-  const CUresult result = call.driver().cuLinkComplete(state, &cubin, &bytes);
+  const CUresult result = call.worker().parts().jit_links().OnThread(
+      call.worker(), [&] { return call.driver().cuLinkComplete(state, &cubin, &bytes); });
   cuLinkCompleteReply reply;
   if (result == CUDA_SUCCESS) {
     const auto* data = static_cast<const std::byte*>(cubin);
@@ -90,10 +95,11 @@ void Do_cuLinkComplete(CallContext& call, const cuLinkCompleteRequest& request) 
 void Do_cuLinkDestroy(CallContext& call, const cuLinkDestroyRequest& request) {
   CUlinkState state = call.Use<CUlinkState>(request.state);
   if (!call.ok()) return call.Finish(call.error());
-  const CUresult result = call.driver().cuLinkDestroy(state);
+  const CUresult result =
+      call.worker().parts().jit_links().OnThread(call.worker(), [&] { return call.driver().cuLinkDestroy(state); });
   if (result == CUDA_SUCCESS) {
     call.Free(request.state);
-    call.worker().parts().link_options().Drop(request.state);
+    call.worker().parts().jit_links().Drop(request.state);
   }
   call.Finish(result);
 }

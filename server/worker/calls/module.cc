@@ -49,7 +49,7 @@ void LoadModule(CallContext& call, const Request& request) {
                                             load.options.values());
   });
   if (result == CUDA_SUCCESS) call.New(request.module, module);
-  load.Finish(call, result, request.module);
+  load.Finish(call, result, request.module, false);
 }
 
 }  // namespace

@@ -77,13 +77,13 @@ bool DriverImage::MayPrint() const {
   return false;
 }
 
-void LoadedImages::Keep(HandleId owner, std::unique_ptr<DriverImage> image) {
+void LoadedImages::Keep(HandleId owner, std::unique_ptr<DriverImage> image, JitOptions options) {
   MutexLock lock(mutex_);
-  images_[owner.value()] = std::move(image);
+  images_[owner.value()] = {std::move(image), std::move(options)};
 }
 
 void LoadedImages::Drop(HandleId owner) {
-  std::unique_ptr<DriverImage> dropped;
+  Loaded dropped;
   MutexLock lock(mutex_);
   const auto found = images_.find(owner.value());
   if (found == images_.end()) return;

@@ -10,6 +10,7 @@
 #include "protocol/base/mutex.h"
 #include "protocol/wire/handle.h"
 #include "server/worker/code/blob_store.h"
+#include "server/worker/code/jit_options.h"
 
 namespace tessera {
 
@@ -46,15 +47,22 @@ class DriverImage {
   const void* data_ = nullptr;
 };
 
-// Images by the handle of their module or library; a part of the worker. Any thread.
+// Images by the handle of their module or library; of libraries also the options they were loaded with, as they may be compiled
+// when they are first used (cuda.h, cuLibraryLoadData). A part of the worker. Any thread.
 class LoadedImages {
  public:
-  void Keep(HandleId owner, std::unique_ptr<DriverImage> image);
+  // `options`: what the driver may still write to; empty for modules, which are compiled by the call that loads them.
+  void Keep(HandleId owner, std::unique_ptr<DriverImage> image, JitOptions options);
   void Drop(HandleId owner);
 
  private:
+  struct Loaded {
+    std::unique_ptr<DriverImage> image;
+    JitOptions options;  // moved here: its arrays stay in their places
+  };
+
   Mutex mutex_;
-  std::unordered_map<uint64_t, std::unique_ptr<DriverImage>> images_ GUARDED_BY(mutex_);
+  std::unordered_map<uint64_t, Loaded> images_ GUARDED_BY(mutex_);
 };
 
 }  // namespace tessera

@@ -45,17 +45,9 @@ struct ImageLoad {
     }
   }
 
-  // Ends the call: the logs travel whether the load succeeded or not, so the driver's code is a field of the reply.
-  void Finish(CallContext& call, CUresult result, HandleId owner) {
-    if (result == CUDA_SUCCESS) {
-      const bool may_print = image->MayPrint();
-      LogDebug("an image was loaded; it {} print", may_print ? "may" : "cannot");
-      if (may_print) call.worker().driver_chores().NotePrints();
-      call.worker().output_watch().Start();
-      call.worker().parts().loaded_images().Keep(owner, std::move(image));
-    } else {
-      call.worker().DrainDeviceOutput();  // the emulator says why
-    }
+  // Ends the call: the logs travel whether the load succeeded or not, so the driver's code is a field of the reply. `lazy`: the
+  // driver may use the options later.
+  void Finish(CallContext& call, CUresult result, HandleId owner, bool lazy) {
     const std::string info_log = options.info_log();
     const std::string error_log = options.error_log();
     Reply reply;
@@ -64,6 +56,15 @@ struct ImageLoad {
     reply.error_log = error_log;
     reply.wall_time_ms = options.wall_time_ms();
     reply.threads_per_block = options.threads_per_block();
+    if (result == CUDA_SUCCESS) {
+      const bool may_print = image->MayPrint();
+      LogDebug("an image was loaded; it {} print", may_print ? "may" : "cannot");
+      if (may_print) call.worker().driver_chores().NotePrints();
+      call.worker().output_watch().Start();
+      call.worker().parts().loaded_images().Keep(owner, std::move(image), lazy ? std::move(options) : JitOptions());
+    } else {
+      call.worker().DrainDeviceOutput();  // the emulator says why
+    }
     call.Finish(CUDA_SUCCESS, reply);
   }
 

@@ -2,8 +2,8 @@
 
 #include "server/worker/code/blob_store.h"
 #include "server/worker/code/driver_image.h"
+#include "server/worker/code/jit_links.h"
 #include "server/worker/code/layout_table.h"
-#include "server/worker/code/link_options.h"
 #include "server/worker/code/module_references.h"
 #include "server/worker/contexts/primary_contexts.h"
 #include "server/worker/graphs/graph_handles.h"
@@ -21,7 +21,7 @@ SessionParts::SessionParts(Worker& worker)
     : blobs_(std::make_unique<BlobStore>(worker)),
       loaded_images_(std::make_unique<LoadedImages>()),
       layouts_(std::make_unique<LayoutTable>(worker)),
-      link_options_(std::make_unique<LinkOptions>()),
+      jit_links_(std::make_unique<JitLinks>()),
       module_references_(std::make_unique<ModuleReferences>()),
       primary_contexts_(std::make_unique<PrimaryContexts>(worker)),
       memory_(std::make_unique<SessionMemory>(worker)),

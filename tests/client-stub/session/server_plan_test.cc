@@ -75,7 +75,7 @@ TEST(ServerPlan, TheFirstEntryThatNamesNothingEndsTheList) {
 
 TEST(ServerPlan, ADeviceThatIsNamedTwiceMakesTheListInvalid) {
   const std::vector<AskedServer> servers = {ServerWith("a", {1}), ServerWith("b", {3})};
-  for (const std::string& list : {std::string("0,0"), "1,0,1", Uuid(3) + "," + Uuid(3)}) {
+  for (const std::string& list : {std::string("0,0"), std::string("1,0,1"), Uuid(3) + "," + Uuid(3)}) {
     const SessionPlan plan = PlanSessions(servers, list);
     EXPECT_TRUE(plan.repeats_device) << list;
     EXPECT_THAT(plan.sessions, IsEmpty()) << list;

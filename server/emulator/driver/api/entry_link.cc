@@ -2,6 +2,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <thread>
 
 #include "protocol/base/log.h"
 #include "server/emulator/driver/code/module.h"
@@ -13,9 +14,15 @@ class LinkState {
   std::mutex mutex;
   std::vector<std::string> texts;  // guarded by mutex
   std::string linked;              // guarded by mutex
-  unsigned option_count = 0;       // those of cuLinkCreate, which the caller keeps alive
-  CUjit_option* options = nullptr;
-  void** values = nullptr;
+  // As natively: logs and sizes are written where cuLinkCreate was told, by every call up to cuLinkDestroy, and grow until then.
+  JitOptions options;  // guarded by mutex
+  std::string error;   // guarded by mutex
+  const std::thread::id thread = std::this_thread::get_id();
+
+  void Tell(const std::string& more = "") {
+    error += more;
+    options.WriteLogs(error, "");
+  }
 };
 
 namespace {
@@ -29,11 +36,12 @@ CUresult Add(LinkState& state, CUjitInputType type, std::string_view data, const
       // What does not even parse is refused here, as natively; references between texts are settled at the end.
       const CUresult result = CheckTexts(one, &log);
       if (result == CUDA_ERROR_INVALID_PTX && log.find("not defined in any text") == std::string::npos) {
-        JitOptions(state.option_count, state.options, state.values).WriteLogs(log, "");
+        state.Tell(log);
         return result;
       }
       state.texts.push_back(std::move(text));
     }
+    state.Tell();
     return CUDA_SUCCESS;
   }
   if (type == CU_JIT_INPUT_FATBINARY) {
@@ -51,10 +59,18 @@ CUresult Add(LinkState& state, CUjitInputType type, std::string_view data, const
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 
+// All calls of a link come from the thread that made it. Driver 580 ends the process where they do not.
+CUresult CheckThread(const LinkState& state) {
+  if (state.thread == std::this_thread::get_id()) return CUDA_SUCCESS;
+  LogError("a link is used by another thread than the one that made it, which would end a process natively");
+  return CUDA_ERROR_UNKNOWN;
+}
+
 CUresult Enter(CUlinkState handle, std::shared_ptr<LinkState>* state) {
   RETURN_ON_ERROR(CheckEntry());
   *state = GetDriver().links.Find(handle);
-  return *state != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  RETURN_IF(*state == nullptr, CUDA_ERROR_INVALID_HANDLE);
+  return CheckThread(**state);
 }
 
 }  // namespace
@@ -70,9 +86,7 @@ CUresult cuLinkCreate_v2(unsigned int numOptions, CUjit_option* options, void** 
   RETURN_IF(stateOut == nullptr || (numOptions != 0 && (options == nullptr || optionValues == nullptr)),
             CUDA_ERROR_INVALID_VALUE);
   auto state = std::make_shared<LinkState>();
-  state->option_count = numOptions;
-  state->options = options;
-  state->values = optionValues;
+  state->options = JitOptions(numOptions, options, optionValues);
   *stateOut = reinterpret_cast<CUlinkState>(GetDriver().links.Add(std::move(state)));
   return CUDA_SUCCESS;
 }
@@ -106,7 +120,7 @@ CUresult cuLinkComplete(CUlinkState state, void** cubinOut, size_t* sizeOut) {
   RETURN_IF(link->texts.empty(), CUDA_ERROR_INVALID_VALUE);
   std::string log;
   const CUresult result = CheckTexts(link->texts, &log);
-  JitOptions(link->option_count, link->options, link->values).WriteLogs(log, "");
+  link->Tell(log);
   RETURN_ON_ERROR(result);
   link->linked = JoinLinkedTexts(link->texts);
   *cubinOut = link->linked.data();
@@ -116,7 +130,12 @@ CUresult cuLinkComplete(CUlinkState state, void** cubinOut, size_t* sizeOut) {
 
 CUresult cuLinkDestroy(CUlinkState state) {
   RETURN_ON_ERROR(CheckEntry());
-  return GetDriver().links.Remove(state) != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  const std::shared_ptr<LinkState> link = GetDriver().links.Remove(state);
+  RETURN_IF(link == nullptr, CUDA_ERROR_INVALID_HANDLE);
+  RETURN_ON_ERROR(CheckThread(*link));
+  std::lock_guard lock(link->mutex);
+  link->Tell();
+  return CUDA_SUCCESS;
 }
 
 }  // extern "C"

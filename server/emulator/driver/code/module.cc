@@ -368,31 +368,39 @@ CUresult CheckTexts(const std::vector<std::string>& texts, std::string* log) {
   return Compile(texts, allocator, &module, log);
 }
 
-void JitOptions::Write(CUjit_option buffer_option, CUjit_option size_option, const std::string& text) {
-  char* buffer = nullptr;
-  void** size_slot = nullptr;
-  for (unsigned i = 0; i < count_; ++i) {
-    if (options_[i] == buffer_option) buffer = static_cast<char*>(values_[i]);
-    if (options_[i] == size_option) size_slot = &values_[i];
+JitOptions::JitOptions(unsigned count, const CUjit_option* options, void** values) {
+  if (options == nullptr || values == nullptr) return;
+  const auto is_size = [](Log& log, void** value) {
+    log.size = value;
+    log.capacity = static_cast<unsigned>(reinterpret_cast<uintptr_t>(*value));
+  };
+  for (unsigned i = 0; i < count; ++i) {
+    switch (options[i]) {
+      case CU_JIT_ERROR_LOG_BUFFER: error_.buffer = static_cast<char*>(values[i]); break;
+      case CU_JIT_INFO_LOG_BUFFER: info_.buffer = static_cast<char*>(values[i]); break;
+      case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: is_size(error_, &values[i]); break;
+      case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES: is_size(info_, &values[i]); break;
+      case CU_JIT_WALL_TIME: wall_time_ = &values[i]; break;
+      default: break;
+    }
   }
-  if (size_slot == nullptr) return;
-  const size_t capacity = static_cast<unsigned>(reinterpret_cast<uintptr_t>(*size_slot));
+}
+
+void JitOptions::Write(const Log& log, const std::string& text) {
+  if (log.size == nullptr) return;
   size_t written = 0;
-  if (buffer != nullptr && capacity != 0) {
-    written = std::min(text.size(), capacity - 1);
-    memcpy(buffer, text.data(), written);
-    buffer[written] = 0;
+  if (log.buffer != nullptr && log.capacity != 0) {
+    written = std::min(text.size(), log.capacity - 1);
+    memcpy(log.buffer, text.data(), written);
+    log.buffer[written] = 0;
   }
-  *size_slot = reinterpret_cast<void*>(written);
+  *log.size = reinterpret_cast<void*>(written);
 }
 
 void JitOptions::WriteLogs(const std::string& error, const std::string& info) {
-  if (options_ == nullptr || values_ == nullptr) return;
-  Write(CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, error);
-  Write(CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, info);
-  for (unsigned i = 0; i < count_; ++i) {
-    if (options_[i] == CU_JIT_WALL_TIME) values_[i] = nullptr;  // 0.0f milliseconds
-  }
+  Write(error_, error);
+  Write(info_, info);
+  if (wall_time_ != nullptr) *wall_time_ = nullptr;  // 0.0f milliseconds
 }
 
 }  // namespace tessera::emulator

@@ -140,17 +140,24 @@ std::string JoinLinkedTexts(const std::vector<std::string>& texts);
 CUresult CheckTexts(const std::vector<std::string>& texts, std::string* log);
 
 // The options of cuModuleLoadDataEx, cuLibraryLoadData and cuLink*: where logs go.
+// Reads the sizes of logs when it is made, as they are overwritten with how much was written; the caller's values and logs must
+// live as long as it.
 class JitOptions {
  public:
-  JitOptions(unsigned count, CUjit_option* options, void** values) : count_(count), options_(options), values_(values) {}
+  JitOptions() = default;
+  JitOptions(unsigned count, const CUjit_option* options, void** values);
   // Writes the logs and sizes the caller asked for.
   void WriteLogs(const std::string& error, const std::string& info);
 
  private:
-  void Write(CUjit_option buffer, CUjit_option size, const std::string& text);
-  const unsigned count_;
-  CUjit_option* const options_;
-  void** const values_;
+  struct Log {
+    char* buffer = nullptr;
+    size_t capacity = 0;
+    void** size = nullptr;  // null: not asked for
+  };
+  static void Write(const Log& log, const std::string& text);
+  Log error_, info_;
+  void** wall_time_ = nullptr;
 };
 
 }  // namespace tessera::emulator
