@@ -5,6 +5,7 @@
 #include "client-stub/code/library_copies.h"
 #include "client-stub/memory/client_memory.h"
 #include "client-stub/process/error_log.h"
+#include "client-stub/process/guest_thread.h"
 #include "client-stub/session/client.h"
 #include "client-stub/session/device_graph_table.h"
 #include "client-stub/session/host_function_calls.h"
@@ -17,6 +18,16 @@
 #include "protocol/base/log.h"
 
 namespace tessera {
+namespace {
+
+// The process ends: calls under way go on, with the calls that they make, and so do the library's own threads, which bring pages
+// of managed memory to threads of the program.
+bool GoesOn(const Client& client, const ThreadState& thread) {
+  if (!client.calls_ended() || client.forked()) return false;
+  return thread.call_depth > 1 || (is_guest_thread && !thread.in_host_function);
+}
+
+}  // namespace
 
 Call::Call(const CallInfo& info, bool per_thread_stream) : BasicCall(info, per_thread_stream, ThreadState::Current()) {
   Client& client = Client::Get();
@@ -24,7 +35,7 @@ Call::Call(const CallInfo& info, bool per_thread_stream) : BasicCall(info, per_t
     BeginWatched(client);
   session_ = client.session();
   if (info.context == CallInfo::Context::kUninitialized) return;
-  if (!client.initialized()) {  // nor is it in a forked child
+  if (!client.initialized() && !GoesOn(client, *thread_)) {  // nor is it in a forked child
     result_ = client.NotInitialized();
     return;
   }

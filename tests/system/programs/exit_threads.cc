@@ -310,7 +310,7 @@ void InChild() {
 struct Kind {
   const char* name;
   void (*thread)();
-  bool endless = false;  // has a kernel that never ends
+  bool endless = false;  // has work that never ends, or ends in a host function, where memory is not freed
 };
 constexpr Kind kKinds[] = {
     {"stream", InStream, true},
@@ -326,7 +326,7 @@ constexpr Kind kKinds[] = {
     {"touch", InTouch, true},
     {"host_functions", InHostFunctions},
     {"callbacks", InCallbacks},
-    {"host_function", InHostFunction},
+    {"host_function", InHostFunction, true},
     {"loads", InLoads},
     {"allocations", InAllocations},
     {"graphs", InGraphs},
@@ -336,7 +336,7 @@ constexpr Kind kKinds[] = {
        Begun();
        std::exit(0);
      }},
-    {"exit_in_host_function", ExitInHostFunction},
+    {"exit_in_host_function", ExitInHostFunction, true},
     {"child", InChild, true},
 };
 
@@ -379,7 +379,7 @@ int main(int argc, char** argv) {
     CHECK_DRIVER(cuCtxSynchronize());
     early.memory = Allocated(1 << 20);
     static Owner late;
-    if (!kind->endless) late.memory = Allocated(1 << 20);  // to free memory is to wait for all kernels
+    if (!kind->endless) late.memory = Allocated(1 << 20);  // to free memory is to wait for all work
   }
   const bool exits = name.starts_with("exit");
   for (int i = 0; i < (exits ? 1 : 2); ++i) std::thread(kind->thread).detach();
