@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "client-stub/memory/client_memory.h"
-#include "client-stub/root/program_functions.h"
+#include "client-stub/root/stream_runs.h"
 #include "client-stub/root/worker_traces.h"
 #include "client-stub/session/client.h"
 #include "client-stub/session/thread_state.h"
@@ -17,15 +17,21 @@ namespace {
 // A thread of the program that calls again and again has to hear of the end before cudart's own handler, which runs next: later
 // it finds cudart destroyed. The same for a host function that runs. A driver takes longer than this to shut down.
 constexpr uint64_t kHearNs = 10'000'000;
+// The library's own copies to and from memory of the program, which may be freed next.
+constexpr uint64_t kVisitsNs = 1'000'000'000;
+
+template <typename Done>
+void WaitFor(uint64_t ns, const Done& done) {
+  const uint64_t end_ns = MonotonicNs() + ns;
+  while (!done() && MonotonicNs() < end_ns) std::this_thread::sleep_for(std::chrono::microseconds(50));
+}
 
 void LetThreadsHear() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
+  const StreamRuns& runs = StreamRuns::Process();
   const int self = ThreadState::Current().unaware ? 1 : 0;
-  const uint64_t end_ns = MonotonicNs() + kHearNs;
-  const auto all_heard = [self] { return ThreadEnds::Process().unaware() <= self && ProgramFunctions::Process().running() == 0; };
-  while (!all_heard() && MonotonicNs() < end_ns) {
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
-  }
+  WaitFor(kHearNs, [&] { return ThreadEnds::Process().unaware() <= self && runs.functions.load() == 0; });
+  WaitFor(kVisitsNs, [&] { return runs.visits.load() == 0; });
 }
 
 void EndCalls(Client& client) {

@@ -7,7 +7,7 @@
 #include "client-stub/managed/fault_handler.h"
 #include "client-stub/managed/managed_memory.h"
 #include "client-stub/memory/client_memory.h"
-#include "client-stub/root/program_functions.h"
+#include "client-stub/root/stream_runs.h"
 #include "client-stub/session/client.h"
 #include "client-stub/session/session.h"
 #include "client-stub/streams/host_functions.h"
@@ -16,6 +16,16 @@
 #include "protocol/runtime/sticky_error.h"
 
 namespace tessera {
+namespace {
+
+// What the program's functions and copies use may be destroyed then. Their streams go on, since an exit handler may wait for one.
+// Asked once the run is counted.
+bool ProcessEnds() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return Client::Get().calls_ended();
+}
+
+}  // namespace
 
 void RunHostFunctionsOf(Session& session) {
   session.OnNotice(NoticeKind::kHostFunction, [&session](const ReplyHeader& header, std::span<const std::byte> payload) {
@@ -32,6 +42,8 @@ void RunHostFunctionsOf(Session& session) {
       Trace* const trace = Client::Get().trace();
       const uint64_t asked_ns = trace != nullptr ? MonotonicNs() : 0;
       return session.stream_visits().Post([&session, request, number, trace, asked_ns, visit = asked.visit] {
+        const StreamRuns::Counted counted(StreamRuns::Process().visits);
+        if (ProcessEnds()) return void(session.SendAnswer(request));
         const uint64_t begun_ns = trace != nullptr ? MonotonicNs() : 0;
         HostMirrors& mirrors = session.memory().mirrors();
         mirrors.ReconcileAll();
@@ -47,10 +59,7 @@ void RunHostFunctionsOf(Session& session) {
       HostMirrors& mirrors = session.memory().mirrors();
       mirrors.ReconcileAll();
       if (!function.user_object.is_null()) session.handles().Release(function.user_object);
-      // What the program's functions use may be destroyed. Their streams go on, since a handler may wait for one.
-      ProgramFunctions::Process().Begin();
-      std::atomic_thread_fence(std::memory_order_seq_cst);
-      if (!Client::Get().calls_ended()) {
+      if (const StreamRuns::Counted counted(StreamRuns::Process().functions); !ProcessEnds()) {
         HostFunctionFaults faults;
         if (function.callback != nullptr) {
           function.callback(function.stream, status, function.user_data);
@@ -58,7 +67,6 @@ void RunHostFunctionsOf(Session& session) {
           function.function(function.user_data);
         }
       }
-      ProgramFunctions::Process().End();
       if (request == 0) return mirrors.ReconcileAll();  // a destructor: no stream waits for it
       mirrors.ReconcileForStream();
       ManagedMemory& managed = ManagedMemory::Of(session);

@@ -27,7 +27,7 @@
 #include "client-stub/process/process_part.h"
 #include "client-stub/process/statistics.h"
 #include "client-stub/root/attached_memory.h"
-#include "client-stub/root/program_functions.h"
+#include "client-stub/root/stream_runs.h"
 #include "client-stub/session/client.h"
 #include "client-stub/session/device_graph_table.h"
 #include "client-stub/session/session_flags.h"
@@ -91,7 +91,7 @@ struct ProcessObject {
   PartOfProcess<StreamObjects> stream_objects;
   // root/
   PartOfProcess<AttachedMemory> attached_memory;
-  PartOfProcess<ProgramFunctions> program_functions;
+  PartOfProcess<StreamRuns> stream_runs;
 };
 
 }  // namespace tessera

@@ -75,13 +75,19 @@ std::atomic<int> begun{0};
   for (;;) pause();
 }
 
+// Main may return while the second thread is still getting ready.
+#define SET_UP(call)                    \
+  do {                                  \
+    if ((call) != CUDA_SUCCESS) Rest(); \
+  } while (false)
+
 // The thread's first call was made. A wait that has no end counts when it is about to begin.
 void Begun() { begun.fetch_add(1); }
 
 CUstream NewStream() {
   CUstream stream;
-  CHECK_DRIVER(cuCtxSetCurrent(context));
-  CHECK_DRIVER(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  SET_UP(cuCtxSetCurrent(context));
+  SET_UP(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
   return stream;
 }
 
@@ -110,7 +116,7 @@ void Loop(const Call& call) {
 
 CUdeviceptr Allocated(size_t bytes) {
   CUdeviceptr memory;
-  CHECK_DRIVER(cuMemAlloc(&memory, bytes));
+  SET_UP(cuMemAlloc(&memory, bytes));
   return memory;
 }
 
@@ -128,18 +134,18 @@ void InContext() {
 void InEvent(unsigned flags) {
   const CUstream stream = NewStream();
   CUevent event;
-  CHECK_DRIVER(cuEventCreate(&event, flags));
+  SET_UP(cuEventCreate(&event, flags));
   Launch(spin, stream);
-  CHECK_DRIVER(cuEventRecord(event, stream));
+  SET_UP(cuEventRecord(event, stream));
   Wait([&] { cuEventSynchronize(event); });
 }
 
 void InQueries() {
   const CUstream stream = NewStream();
   CUevent event;
-  CHECK_DRIVER(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+  SET_UP(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
   Launch(spin, stream);
-  CHECK_DRIVER(cuEventRecord(event, stream));
+  SET_UP(cuEventRecord(event, stream));
   Loop([&] { return cuEventQuery(event) == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN; });
 }
 
@@ -176,9 +182,9 @@ void InRegistered() {
   auto* const host = static_cast<char*>(registered.memory);
   static std::atomic<bool> first{true};
   if (!first.exchange(false)) Rest();
-  CHECK_DRIVER(cuMemHostRegister(host, kBytes, CU_MEMHOSTREGISTER_DEVICEMAP));
+  SET_UP(cuMemHostRegister(host, kBytes, CU_MEMHOSTREGISTER_DEVICEMAP));
   CUdeviceptr mapped;
-  CHECK_DRIVER(cuMemHostGetDevicePointer(&mapped, host + kBytes / 2, 0));
+  SET_UP(cuMemHostGetDevicePointer(&mapped, host + kBytes / 2, 0));
   Loop([&] {
     for (size_t at = 0; at < kBytes / 2; at += kBytes / 64) {
       if (cuMemcpyDtoHAsync(host + at, device, 1024, stream) != CUDA_SUCCESS) Rest();
@@ -194,7 +200,7 @@ void InRegistered() {
 void InManaged() {
   NewStream();
   CUdeviceptr memory;
-  CHECK_DRIVER(cuMemAllocManaged(&memory, 1 << 20, CU_MEM_ATTACH_GLOBAL));
+  SET_UP(cuMemAllocManaged(&memory, 1 << 20, CU_MEM_ATTACH_GLOBAL));
   Loop([&] {
     CUresult result = cuMemsetD8(memory, 1, 1 << 20);
     if (result == CUDA_SUCCESS) result = cuCtxSynchronize();
@@ -207,10 +213,10 @@ void InManaged() {
 void InTouch() {
   const CUstream stream = NewStream();
   CUdeviceptr memory;
-  CHECK_DRIVER(cuMemAllocManaged(&memory, 4096, CU_MEM_ATTACH_GLOBAL));
-  CHECK_DRIVER(cuMemsetD8(memory, 0, 4096));
+  SET_UP(cuMemAllocManaged(&memory, 4096, CU_MEM_ATTACH_GLOBAL));
+  SET_UP(cuMemsetD8(memory, 0, 4096));
   void* parameters[] = {&memory};
-  CHECK_DRIVER(cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, stream, parameters, nullptr));
+  SET_UP(cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, stream, parameters, nullptr));
   Wait([&] { *reinterpret_cast<volatile char*>(memory + 100) = 0; });
 }
 
@@ -235,7 +241,7 @@ void InCallbacks() {
 
 void InHostFunction() {
   const CUstream stream = NewStream();
-  CHECK_DRIVER(cuLaunchHostFunc(
+  SET_UP(cuLaunchHostFunc(
       stream, [](void*) { Wait([] { Rest(); }); }, nullptr));
   cuStreamSynchronize(stream);
   Rest();
@@ -272,9 +278,9 @@ void InGraphs() {
   kernel.func = nothing;
   kernel.gridDimX = kernel.gridDimY = kernel.gridDimZ = kernel.blockDimX = kernel.blockDimY = kernel.blockDimZ = 1;
   kernel.kernelParams = parameters;
-  CHECK_DRIVER(cuGraphCreate(&graph, 0));
-  CHECK_DRIVER(cuGraphAddKernelNode(&node, graph, nullptr, 0, &kernel));
-  CHECK_DRIVER(cuGraphInstantiate(&exec, graph, 0));
+  SET_UP(cuGraphCreate(&graph, 0));
+  SET_UP(cuGraphAddKernelNode(&node, graph, nullptr, 0, &kernel));
+  SET_UP(cuGraphInstantiate(&exec, graph, 0));
   Loop([&] {
     const CUresult result = cuGraphLaunch(exec, stream);
     return result == CUDA_SUCCESS ? cuStreamSynchronize(stream) : result;
@@ -288,7 +294,7 @@ void InFirstCall() {
 }
 
 void ExitInHostFunction() {
-  CHECK_DRIVER(cuLaunchHostFunc(
+  SET_UP(cuLaunchHostFunc(
       NewStream(), [](void*) { std::exit(0); }, nullptr));
   Rest();
 }
