@@ -9,7 +9,7 @@ class ConditionalBodies {};
 class HostCopyInstances {};
 class HostFunctions {};
 class LayoutTable {};
-class LinkOptions {};
+class JitLinks {};
 class LoadedImages {};
 class ModuleReferences {};
 class PrimaryContexts {};
