@@ -92,7 +92,7 @@ class Sessions(unittest.TestCase):
             client.wait(5)
             client.communicate()
             wait_for(lambda: not self.server.workers(), 10, "the end of the killed client's worker")
-        self.assertEqual(self.server.descriptors(), before)
+        wait_for(lambda: self.server.descriptors() == before, 10, "the end of what the server had for them")
         other = start(self.server, program("load"))
         self.assertEqual(other.communicate(timeout=60)[0], "ok\n")
 

@@ -147,7 +147,7 @@ def children(pid):
 def words_of(pid):
     """Its command line."""
     try:
-        with open(f"/proc/{pid}/cmdline") as cmdline:
+        with open(f"/proc/{pid}/cmdline", errors="replace") as cmdline:  # programs of other tests have any bytes there
             return cmdline.read().split("\0")
     except (FileNotFoundError, ProcessLookupError):
         return []

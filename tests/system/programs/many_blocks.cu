@@ -2,7 +2,7 @@
 // at the next look.
 //
 // usage: many_blocks [--cleared] [--few]
-// --few: a tenth of them, for links that take long.
+// --few: a sixth of them, for links that take long.
 // --cleared: managed blocks read as zeros at first, also those whose memory another block had. Natively nobody promises that.
 #include <cuda.h>
 
@@ -251,7 +251,7 @@ static void FreedInCapture() {
 
 int main(int argc, char** argv) {
   bool cleared = false;
-  int factor = 10;
+  int factor = 6;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--cleared") == 0) cleared = true;
     if (std::strcmp(argv[i], "--few") == 0) factor = 1;
