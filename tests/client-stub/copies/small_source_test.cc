@@ -1,101 +1,24 @@
-// Small copies of pinned memory behind work of other streams that writes it, with both ends in one process, on the emulator. The
-// server's driver does here what driver 580 does (server/worker/implicit_order.h): it reads the source in the call if the stream
-// itself has no unfinished work.
+// Small copies of pinned memory behind work of other streams that writes it, with both ends in one process, on the emulator. It
+// does what driver 580 does (server/worker/implicit_order.h): it reads the source in the call if the stream itself has no
+// unfinished work.
 #include <cuda.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <cstring>
 #include <functional>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "generated/driver_table.h"
-#include "protocol/base/mutex.h"
 #include "tests/client-stub/both_ends.h"
 #include "tests/client-stub/gate.h"
 
 namespace tessera {
 namespace {
 
-constexpr size_t kReadInCallBytesMax = 24'576;
 constexpr unsigned char kOld = 0xee;
 constexpr unsigned char kNew = 0x5a;
-
-DriverTable real;
-
-// Streams that were given work since the test began; the default stream is null.
-class StreamsWithWork {
- public:
-  void Note(CUstream stream) {
-    MutexLock lock(mutex_);
-    streams_.insert(Name(stream));
-  }
-  bool Has(CUstream stream) {
-    MutexLock lock(mutex_);
-    return streams_.count(Name(stream)) != 0;
-  }
-  void Clear() {
-    MutexLock lock(mutex_);
-    streams_.clear();
-  }
-
- private:
-  static CUstream Name(CUstream stream) { return stream == CU_STREAM_LEGACY ? nullptr : stream; }
-
-  Mutex mutex_;
-  std::set<CUstream> streams_ GUARDED_BY(mutex_);
-};
-StreamsWithWork with_work;
-
-bool IsHost(CUdeviceptr address) {
-  CUmemorytype type = CU_MEMORYTYPE_DEVICE;
-  return real.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) == CUDA_SUCCESS &&
-         type == CU_MEMORYTYPE_HOST;
-}
-
-void Change(DriverTable& driver) {
-  real = driver;
-  driver.cuStreamWriteValue64_v2 = [](CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned flags) {
-    with_work.Note(stream);
-    return real.cuStreamWriteValue64_v2(stream, address, value, flags);
-  };
-  driver.cuStreamWaitValue64_v2 = [](CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned flags) {
-    with_work.Note(stream);
-    return real.cuStreamWaitValue64_v2(stream, address, value, flags);
-  };
-  driver.cuLaunchHostFunc = [](CUstream stream, CUhostFn function, void* argument) {
-    with_work.Note(stream);
-    return real.cuLaunchHostFunc(stream, function, argument);
-  };
-  driver.cuMemcpyAsync = [](CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
-    if (bytes > kReadInCallBytesMax || with_work.Has(stream) || !IsHost(from) || IsHost(to)) {
-      with_work.Note(stream);
-      return real.cuMemcpyAsync(to, from, bytes, stream);
-    }
-    std::vector<unsigned char> read(bytes);
-    std::memcpy(read.data(), reinterpret_cast<const void*>(from), bytes);
-    with_work.Note(stream);
-    return real.cuMemcpyHtoDAsync_v2(to, read.data(), bytes, stream);
-  };
-  driver.cuMemcpy3DAsync_v2 = [](const CUDA_MEMCPY3D* box, CUstream stream) {
-    const size_t bytes = box->WidthInBytes * box->Height * box->Depth;
-    const bool plain =
-        box->srcMemoryType == CU_MEMORYTYPE_HOST && box->srcPitch == box->WidthInBytes && IsHost(CUdeviceptr(box->srcHost));
-    if (bytes > kReadInCallBytesMax || with_work.Has(stream) || !plain) {
-      with_work.Note(stream);
-      return real.cuMemcpy3DAsync_v2(box, stream);
-    }
-    std::vector<unsigned char> read(bytes);
-    std::memcpy(read.data(), box->srcHost, bytes);
-    CUDA_MEMCPY3D early = *box;
-    early.srcHost = read.data();
-    with_work.Note(stream);
-    return real.cuMemcpy3DAsync_v2(&early, stream);
-  };
-}
 
 // Who writes the pinned memory, and who reads it.
 struct Order {
@@ -107,8 +30,8 @@ class SmallSourceTest : public testing::TestWithParam<Order> {
  protected:
   static constexpr size_t kBytes = 4096;
 
-  static void SetUpTestSuite() { static BothEnds ends(Change); }
   void SetUp() override {
+    Ends();
     ASSERT_EQ(cuStreamCreate(&stream_, CU_STREAM_DEFAULT), CUDA_SUCCESS);
     ASSERT_EQ(cuMemAlloc_v2(&device_, kBytes), CUDA_SUCCESS);
     void* memory = nullptr;
@@ -117,7 +40,6 @@ class SmallSourceTest : public testing::TestWithParam<Order> {
     std::memset(pinned_, kOld, kBytes);
     ASSERT_EQ(cuMemsetD8_v2(device_, 0, kBytes), CUDA_SUCCESS);
     ASSERT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
-    with_work.Clear();
   }
   void TearDown() override {
     EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
