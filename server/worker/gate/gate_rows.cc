@@ -26,7 +26,6 @@ std::vector<int> GateRowsOf(const DriverTable& driver, const GatePage& page) {
     CUdevice device = 0;
     if (driver.cuDeviceGet(&device, i) != CUDA_SUCCESS) continue;
     const GpuUuid gpu = GpuUuidOf(driver, device);
-    if (gpu == GpuUuid{}) continue;
     for (uint32_t row = 0; row < std::min<uint32_t>(page.row_count, kGateRowsMax); ++row) {
       if (std::memcmp(page.rows[row].uuid, gpu.data(), gpu.size()) == 0) rows[i] = static_cast<int>(row);
     }
