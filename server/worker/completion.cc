@@ -29,7 +29,8 @@ Completion::Completion(const DriverTable& driver, ThreadContexts& contexts, Done
       contexts_(contexts),
       words_(words),
       cache_(driver, contexts),
-      spin_ns_(std::thread::hardware_concurrency() <= kFewCores ? kSpinFewCoresNs : kSpinNs),
+      few_cores_(std::thread::hardware_concurrency() <= kFewCores),
+      spin_ns_(few_cores_ ? kSpinFewCoresNs : kSpinNs),
       thread_([this] { Loop(); }) {}
 
 Completion::~Completion() { Stop(); }
@@ -321,6 +322,12 @@ bool Completion::PollQueues(uint64_t now_ns, uint64_t* next_ns) {
   return progressed;
 }
 
+uint64_t Completion::PollGapNs(uint64_t waited_ns) const {
+  if (waited_ns < spin_ns_) return 0;
+  return few_cores_ ? std::min(waited_ns / kPollGapShareFewCores, kPollGapNsMaxFewCores)
+                    : std::min(waited_ns / kPollGapShare, kPollGapNsMax);
+}
+
 bool Completion::PollQueue(Queue& queue, uint64_t now_ns) {
   bool progressed = false;
   while (!queue.watches.empty()) {
@@ -331,7 +338,7 @@ bool Completion::PollQueue(Queue& queue, uint64_t now_ns) {
       if (result == CUDA_SUCCESS) result = driver_.cuEventQuery(watch.event);
       if (result == CUDA_ERROR_NOT_READY) {
         const uint64_t waited_ns = now_ns - queue.since_ns;
-        queue.next_ns = waited_ns < spin_ns_ ? now_ns : now_ns + std::min(waited_ns / kPollGapShare, kPollGapNsMax);
+        queue.next_ns = now_ns + PollGapNs(waited_ns);
         return progressed;
       }
     }
