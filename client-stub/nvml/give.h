@@ -1,6 +1,7 @@
 // Answers a function of NVML with one reading, or with several consecutive ones, as integers of the type that it has room for.
 // Errors are checked in NVML's order: NVML_ERROR_UNINITIALIZED, NVML_ERROR_INVALID_ARGUMENT for no such device or a null pointer,
-// NVML_ERROR_GPU_IS_LOST if the server does not answer, NVML_ERROR_NOT_SUPPORTED. Any thread.
+// NVML_ERROR_GPU_IS_LOST if the server does not answer, then what its NVML said, which is mostly NVML_ERROR_NOT_SUPPORTED. Any
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,11 @@ struct Readings {
   const uint64_t* Find(Reading reading) const {
     const auto found = values->find(reading);
     return found == values->end() ? nullptr : &found->second;
+  }
+  // Why it does not tell it.
+  nvmlReturn_t WhyNot(Reading reading) const {
+    const uint64_t* refused = Find(reading + kRefusedReading);
+    return refused == nullptr || *refused == NVML_SUCCESS ? NVML_ERROR_NOT_SUPPORTED : static_cast<nvmlReturn_t>(*refused);
   }
 };
 // Asks the server about the device (or takes the answer of a moment ago, see State()). NVML_ERROR_NOT_SUPPORTED: it tells
@@ -45,7 +51,7 @@ nvmlReturn_t GiveAll(nvmlDevice_t handle, ServerQuery::Ask ask, Reading first, s
   Readings readings;
   if (const nvmlReturn_t result = Ask(handle, ask, &readings); result != NVML_SUCCESS) return result;
   for (uint32_t i = 0; i < outs.size(); ++i) {
-    if (readings.Find(first + i) == nullptr) return NVML_ERROR_NOT_SUPPORTED;
+    if (readings.Find(first + i) == nullptr) return readings.WhyNot(first);
   }
   for (uint32_t i = 0; i < outs.size(); ++i) *outs[i] = static_cast<Number>(*readings.Find(first + i));
   return NVML_SUCCESS;

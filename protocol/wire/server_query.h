@@ -110,6 +110,9 @@ enum class Reading : uint32_t {
 #include "protocol/wire/device_readings.def"
 };
 
+// Added to the reading of a choice (device_readings.def) that NVML refuses, unless it says NVML_ERROR_NOT_SUPPORTED: the value is
+// what it says.
+inline constexpr uint32_t kRefusedReading = 1 << 20;
 inline constexpr uint32_t kMemoryClocksMax = 8;
 inline constexpr uint32_t kGraphicsClocksMax = 255;
 inline constexpr uint32_t kClocksPlaces = kGraphicsClocksMax + 1;

@@ -22,6 +22,7 @@ constexpr char kName[] = "libnvidia-ml.so.1";
 constexpr const char* kDirectories[] = {"/usr/local/nvidia/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib64",
                                         "/usr/lib/aarch64-linux-gnu", "/usr/lib/wsl/lib"};
 constexpr int kSuccess = 0;
+constexpr int kNotSupported = 3;
 constexpr int kNotFound = 6;
 constexpr int kAbsent = -1;
 constexpr uint32_t kProcessesMax = 1024;
@@ -215,6 +216,14 @@ void Nvml::ReadListed(void* device, ServerQuery::Ask ask, Readings* readings) co
     std::array<char, kRoomBytes> out{};
     if (Call(function, device, which..., out.data(), kTextBytes)) readings->texts.push_back({reading, out.data()});
   };
+  // False: it was refused, and this is noted if it is more than not supported.
+  const auto told = [&](Reading reading, const char* function, auto... which) {
+    const int answer = Answer(function, device, which...);
+    if (answer != kSuccess && answer != kNotSupported && answer != kAbsent) {
+      values->push_back({reading + kRefusedReading, static_cast<uint64_t>(answer)});
+    }
+    return answer == kSuccess;
+  };
   unsigned word[kRoomBytes / sizeof(unsigned)] = {};
   std::array<char, kRoomBytes> firmware{};
   if (ask == ServerQuery::Ask::kDetails && Call("nvmlDeviceGetGspFirmwareVersion", device, firmware.data())) {
@@ -246,13 +255,14 @@ void Nvml::ReadListed(void* device, ServerQuery::Ask ask, Readings* readings) co
     Add(values, Reading::name, words.word);
 #define READING_CHOICE(asked, number, name, function, n) \
   for (unsigned i = 0; ASKED(asked) && i < n; ++i)       \
-    if (Call(#function, device, i, &word[0])) values->push_back({Reading::name + i, word[0]});
+    if (told(Reading::name + i, #function, i, &word[0])) values->push_back({Reading::name + i, word[0]});
 #define READING_CHOICE_PAIR64(asked, number, name, function, n) \
   for (unsigned i = 0; ASKED(asked) && i < n; ++i)              \
     if (Roomy<Words64<2>> words{}; Call(#function, device, i, &words)) Add(values, Reading::name + 2 * i, words.word);
-#define READING_TWO_CHOICES(asked, number, name, function, n, m, k) \
-  for (unsigned i = 0; ASKED(asked) && i < n * m; ++i)              \
-    if (Roomy<Words64<k>> words{}; Call(#function, device, i / m, i % m, &words)) Add(values, Reading::name + k * i, words.word);
+#define READING_TWO_CHOICES(asked, number, name, function, n, m, k)                              \
+  for (unsigned i = 0; ASKED(asked) && i < n * m; ++i)                                           \
+    if (Roomy<Words64<k>> words{}; told(Reading::name + k * i, #function, i / m, i % m, &words)) \
+      Add(values, Reading::name + k * i, words.word);
 #define READING_THREE_CHOICES(asked, number, name, function, n, m, k)                              \
   for (unsigned i = 0; ASKED(asked) && i < n * m * k; ++i)                                         \
     if (Roomy<Words64<1>> large{}; Call(#function, device, i / k / m, i / k % m, i % k, &large)) { \
@@ -260,10 +270,11 @@ void Nvml::ReadListed(void* device, ServerQuery::Ask ask, Readings* readings) co
     }
 #define READING_TWO_CHOICES32(asked, number, name, function, n, m) \
   for (unsigned i = 0; ASKED(asked) && i < n * m; ++i)             \
-    if (Call(#function, device, i / m, i % m, &word[0])) values->push_back({Reading::name + i, word[0]});
-#define READING_CHOICE_STRUCT32(asked, number, name, function, n, k) \
-  for (unsigned i = 0; ASKED(asked) && i < n; ++i)                   \
-    if (Roomy<Words32<k>> words{}; Call(#function, device, i, &words)) Add(values, Reading::name + k * i, words.word);
+    if (told(Reading::name + i, #function, i / m, i % m, &word[0])) values->push_back({Reading::name + i, word[0]});
+#define READING_CHOICE_STRUCT32(asked, number, name, function, n, k)                  \
+  for (unsigned i = 0; ASKED(asked) && i < n; ++i)                                    \
+    if (Roomy<Words32<k>> words{}; told(Reading::name + k * i, #function, i, &words)) \
+      Add(values, Reading::name + k * i, words.word);
 #define READING_FORM32(asked, number, name, function, version, n)                      \
   if (Roomy<Versioned32<n>> words{{Version(sizeof(Versioned32<n>), version), {}}, {}}; \
       ASKED(asked) && Call(#function, device, &words))                                 \
