@@ -43,14 +43,13 @@ bool AllJoined(const Capture& capture, const Stream& origin) {
       if (std::find(reached.begin(), reached.end(), before) == reached.end()) reached.push_back(before);
     }
   }
-  for (const auto& weak : capture.streams) {
-    const StreamPtr stream = weak.lock();
-    if (stream == nullptr || stream.get() == &origin) continue;
-    for (uint64_t node : stream->capture_dependencies) {
-      if (std::find(reached.begin(), reached.end(), node) == reached.end()) return false;
-    }
-  }
-  return true;
+  const auto all_reached = [&](const std::vector<uint64_t>& nodes) {
+    return std::ranges::all_of(nodes, [&](uint64_t node) { return std::ranges::find(reached, node) != reached.end(); });
+  };
+  return all_reached(capture.last_of_destroyed) && std::ranges::all_of(capture.streams, [&](const std::weak_ptr<Stream>& weak) {
+           const StreamPtr stream = weak.lock();
+           return stream == nullptr || stream.get() == &origin || all_reached(stream->capture_dependencies);
+         });
 }
 
 CUresult Info(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph, const CUgraphNode** dependencies,

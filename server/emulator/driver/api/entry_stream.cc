@@ -63,7 +63,11 @@ CUresult cuStreamDestroy_v2(CUstream hStream) {
                                    : CUDA_ERROR_INVALID_HANDLE);
   if (driver.active_captures != 0) {
     std::lock_guard lock(driver.graph_mutex);
-    if (const auto capture = stream->capture; capture != nullptr && capture->origin.lock() == stream) {
+    const auto capture = stream->capture;
+    if (capture != nullptr && capture->origin.lock() != stream) {
+      const std::vector<uint64_t>& last = stream->capture_dependencies;
+      capture->last_of_destroyed.insert(capture->last_of_destroyed.end(), last.begin(), last.end());
+    } else if (capture != nullptr) {
       capture->invalidated = true;
       EndCapture(*capture);
       if (!capture->to_existing_graph) DestroyGraph(capture->graph);

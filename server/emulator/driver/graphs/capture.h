@@ -28,6 +28,7 @@ struct Capture {
   bool ended = false;
   std::weak_ptr<Stream> origin;
   std::vector<std::weak_ptr<Stream>> streams;  // the origin and those that joined
+  std::vector<uint64_t> last_of_destroyed;  // the nodes with which streams that joined ended: they are to be joined all the same
 };
 
 // 900 when the calling thread may not make potentially unsafe calls now; the captures in the way are invalidated.

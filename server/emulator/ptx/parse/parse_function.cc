@@ -200,6 +200,12 @@ void Parser::ParseStatement() {
   if (failed()) return;
   if (statement.guard < 0 && Take(":")) return ParseLabel(word);
   statement.opcode = word;
+  for (size_t dot = word.find('.'); dot != std::string_view::npos;) {
+    const size_t next = word.find('.', dot + 1);
+    const std::string_view modifier = word.substr(dot + 1, next == std::string_view::npos ? next : next - dot - 1);
+    if (IsTypeOfNoWidth(modifier)) return Fail(fmt::format("there is no type '.{}' ('{}')", modifier, word));
+    dot = next;
+  }
   if (word == "call" || word.starts_with("call.")) {
     ParseCall(&statement);
   } else if (!At(";")) {

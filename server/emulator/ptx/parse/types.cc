@@ -1,5 +1,8 @@
 #include "server/emulator/ptx/parse/types.h"
 
+#include <algorithm>
+#include <iterator>
+
 namespace tessera::emulator {
 
 bool ParseType(std::string_view word, Type* type) {
@@ -20,6 +23,15 @@ bool ParseType(std::string_view word, Type* type) {
     }
   }
   return false;
+}
+
+bool IsTypeOfNoWidth(std::string_view word) {
+  if (word.size() < 2 || std::string_view("usbf").find(word[0]) == std::string_view::npos) return false;
+  const std::string_view width = word.substr(1);
+  if (width.find_first_not_of("0123456789") != std::string_view::npos) return false;
+  // Some types of fewer than 8 bits are operands of matrix instructions alone.
+  static constexpr std::string_view kWidths[] = {"1", "2", "4", "8", "16", "32", "64", "128"};
+  return std::ranges::find(kWidths, width) == std::end(kWidths);
 }
 
 }  // namespace tessera::emulator

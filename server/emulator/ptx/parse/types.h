@@ -49,5 +49,7 @@ inline constexpr Type kU16x2{TypeClass::kPackedUnsigned, 4}, kS16x2{TypeClass::k
 
 // The type named by `word` ("u32", without the dot); false when it names none.
 bool ParseType(std::string_view word, Type* type);
+// Whether `word` looks like a type of numbers or bits ("u33") whose width no instruction of PTX has.
+bool IsTypeOfNoWidth(std::string_view word);
 
 }  // namespace tessera::emulator

@@ -80,6 +80,8 @@ TEST(Parser, ErrorsNameTheLine) {
   };
   EXPECT_EQ(message(std::string(kHead) + ".nonsense x;\n"), "ptx line 4: directive '.nonsense' is not known to the emulator");
   EXPECT_EQ(message(std::string(kHead) + ".global .u32 x = ;\n"), "ptx line 4: a value is expected, not ';'");
+  EXPECT_EQ(message(std::string(kHead) + ".entry k()\n{\n.reg .b32 %r<2>;\nadd.u33 %r1, %r1, 1;\nret;\n}\n"),
+            "ptx line 7: there is no type '.u33' ('add.u33')");
   EXPECT_EQ(message(""), "ptx line 1: the text has no .version directive");
   EXPECT_EQ(message(std::string(kHead) + ".global .u64 x = nothing;\n"),
             "ptx line 4: an initialiser names 'nothing', which has no address in global memory");

@@ -39,9 +39,9 @@ bool IsWanted(const Row& row) {
 // In their order, those that are wanted.
 std::vector<const Row*> AllRows() {
   std::vector<const Row*> all;
-  for (const auto rows : {ContextRows(), WithoutContextRows(), StreamRows(), CaptureRows(), CopyRows(), MemoryRows(),
-                          HostAllocationRows(), HostMemoryRows(), ManagedRows(), PoolRows(), HostPoolRows(), GraphRows(),
-                          LaunchRows(), ModuleRows(), TextureRows(), UnsupportedRows()}) {
+  for (const auto rows : {ContextRows(), WithoutContextRows(), StreamRows(), CaptureRows(), CaptureEndRows(), CopyRows(),
+                          MemoryRows(), HostAllocationRows(), HostMemoryRows(), ManagedRows(), PoolRows(), HostPoolRows(),
+                          GraphRows(), LaunchRows(), ModuleRows(), TextureRows(), UnsupportedRows()}) {
     for (const Row& row : rows) {
       if (IsWanted(row)) all.push_back(&row);
     }

@@ -250,26 +250,42 @@ struct Exec {
   CUgraphExec it;
 };
 
+// Ends the capture, and destroys its graph if there is one.
+inline CUresult End(CUstream stream) {
+  CUgraph graph = nullptr;
+  const CUresult result = cuStreamEndCapture(stream, &graph);
+  if (graph != nullptr) cuGraphDestroy(graph);
+  return result;
+}
+
 // A capture that its scope ends.
 struct Capture {
   explicit Capture(CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL, unsigned flags = CU_STREAM_NON_BLOCKING)
       : stream(flags) {
     CHECK_DRIVER(cuStreamBeginCapture(stream, mode));
   }
-  ~Capture() {
-    CUgraph graph = nullptr;
-    cuStreamEndCapture(stream, &graph);
-    if (graph != nullptr) cuGraphDestroy(graph);
-  }
+  ~Capture() { End(stream); }
   operator CUstream() const { return stream; }
   Stream stream;
 };
 
+inline CUmemPoolProps PinnedPoolProps() {
+  CUmemPoolProps props{};
+  props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  props.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  return props;
+}
+
+inline CUmemoryPool DefaultPool() {
+  CUmemoryPool pool;
+  CHECK_DRIVER(cuDeviceGetDefaultMemPool(&pool, 0));
+  return pool;
+}
+
+inline constexpr CUDA_ARRAY_DESCRIPTOR kFlat{64, 0, CU_AD_FORMAT_UNSIGNED_INT8, 1};
+
 struct Array {
-  Array() {
-    const CUDA_ARRAY_DESCRIPTOR descriptor{64, 0, CU_AD_FORMAT_UNSIGNED_INT8, 1};
-    CHECK_DRIVER(cuArrayCreate(&it, &descriptor));
-  }
+  Array() { CHECK_DRIVER(cuArrayCreate(&it, &kFlat)); }
   ~Array() {
     if (it != nullptr) cuArrayDestroy(it);
   }

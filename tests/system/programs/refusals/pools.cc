@@ -35,12 +35,6 @@ struct Pool {
   CUmemoryPool it = nullptr;
 };
 
-CUmemoryPool DefaultPool() {
-  CUmemoryPool pool;
-  CHECK_DRIVER(cuDeviceGetDefaultMemPool(&pool, 0));
-  return pool;
-}
-
 CUresult Export(CUmemoryPool pool, CUmemAllocationHandleType type) {
   int descriptor = -1;
   const CUresult result = cuMemPoolExportToShareableHandle(&descriptor, pool, type, 0);

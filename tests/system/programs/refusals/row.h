@@ -32,6 +32,7 @@ struct Row {
   const char* limit = nullptr;
 };
 
+std::span<const Row> CaptureEndRows();
 std::span<const Row> CaptureRows();
 std::span<const Row> ContextRows();
 std::span<const Row> CopyRows();
