@@ -1,7 +1,10 @@
 // The process ends while threads are in calls: main returns, static objects free what they own, exit handlers run. Whatever the
 // threads do, it ends with 0, and its last handler prints "ok".
 //
-// usage: exit_threads KIND MICROSECONDS     what the threads do (below), and when main returns after they have begun
+// usage: exit_threads KIND MICROSECONDS [WAY]
+//   KIND          what the threads do (below)
+//   MICROSECONDS  when main returns after they have begun
+//   WAY           how it ends instead, without exit handlers: _exit, quick_exit (both with 7), abort, kill
 #include <cuda.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -9,6 +12,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -392,5 +397,10 @@ int main(int argc, char** argv) {
   if (exits) Rest();
   while (begun.load() == 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
   std::this_thread::sleep_for(delay);
+  const std::string way = argc > 3 ? argv[3] : "";
+  if (way == "_exit") _exit(7);
+  if (way == "quick_exit") std::quick_exit(7);
+  if (way == "abort") std::abort();
+  if (way == "kill") std::raise(SIGKILL);
   return 0;
 }
