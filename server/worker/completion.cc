@@ -20,6 +20,8 @@ namespace {
 constexpr size_t kToldMax = 16;
 constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
 
+bool CoresAreFew() { return std::thread::hardware_concurrency() <= Completion::kFewCores; }
+
 bool IsSpecial(CUstream stream) { return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD; }
 
 }  // namespace
@@ -29,8 +31,8 @@ Completion::Completion(const DriverTable& driver, ThreadContexts& contexts, Done
       contexts_(contexts),
       words_(words),
       cache_(driver, contexts),
-      few_cores_(std::thread::hardware_concurrency() <= kFewCores),
-      spin_ns_(few_cores_ ? kSpinFewCoresNs : kSpinNs),
+      spin_ns_(CoresAreFew() ? kSpinFewCoresNs : kSpinNs),
+      poll_gap_ns_max_(CoresAreFew() ? kPollGapNsMaxFewCores : kPollGapNsMax),
       thread_([this] { Loop(); }) {}
 
 Completion::~Completion() { Stop(); }
@@ -322,12 +324,6 @@ bool Completion::PollQueues(uint64_t now_ns, uint64_t* next_ns) {
   return progressed;
 }
 
-uint64_t Completion::PollGapNs(uint64_t waited_ns) const {
-  if (waited_ns < spin_ns_) return 0;
-  return few_cores_ ? std::min(waited_ns / kPollGapShareFewCores, kPollGapNsMaxFewCores)
-                    : std::min(waited_ns / kPollGapShare, kPollGapNsMax);
-}
-
 bool Completion::PollQueue(Queue& queue, uint64_t now_ns) {
   bool progressed = false;
   while (!queue.watches.empty()) {
@@ -338,7 +334,7 @@ bool Completion::PollQueue(Queue& queue, uint64_t now_ns) {
       if (result == CUDA_SUCCESS) result = driver_.cuEventQuery(watch.event);
       if (result == CUDA_ERROR_NOT_READY) {
         const uint64_t waited_ns = now_ns - queue.since_ns;
-        queue.next_ns = now_ns + PollGapNs(waited_ns);
+        queue.next_ns = waited_ns < spin_ns_ ? now_ns : now_ns + std::min(waited_ns / kPollGapShare, poll_gap_ns_max_);
         return progressed;
       }
     }

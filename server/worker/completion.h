@@ -57,7 +57,6 @@ class Completion {
   // After that a poll comes every so many parts of the time waited so far, at most this far apart. Where cores are few the polls
   // of many workers would take them all, and nothing would end.
   static constexpr uint64_t kPollGapShare = 64;
-  static constexpr uint64_t kPollGapShareFewCores = 16;
   static constexpr uint64_t kPollGapNsMax = 50'000;
   static constexpr uint64_t kPollGapNsMaxFewCores = 1'000'000;
   // The executor's: it stays awake between two of them.
@@ -185,8 +184,6 @@ class Completion {
   // Polls every queue that is due; true when a watch finished. `next_ns` becomes the time of the next poll that is due.
   bool PollQueues(uint64_t now_ns, uint64_t* next_ns);
   bool PollQueue(Queue& queue, uint64_t now_ns);
-  // The pause after a poll of an event that has been waited for so long.
-  uint64_t PollGapNs(uint64_t waited_ns) const;
   void TellEnd() EXCLUDES(mutex_);
   void AnswerDrains() EXCLUDES(mutex_);
   void Sleep(uint64_t until_ns) EXCLUDES(mutex_);
@@ -216,9 +213,9 @@ class Completion {
   bool sleeping_ GUARDED_BY(mutex_) = false;
   bool stopped_ GUARDED_BY(mutex_) = false;
   std::atomic<bool> stopping_{false};
-  const bool few_cores_;
-  const uint64_t spin_ns_;  // kSpinNs or kSpinFewCoresNs
-  AdaptiveSpin idle_spin_;  // for the next watch
+  const uint64_t spin_ns_;          // kSpinNs or kSpinFewCoresNs
+  const uint64_t poll_gap_ns_max_;  // kPollGapNsMax or kPollGapNsMaxFewCores
+  AdaptiveSpin idle_spin_;          // for the next watch
   std::function<void()> on_end_ GUARDED_BY(mutex_);
 
   // Of the completion thread alone.
