@@ -173,8 +173,9 @@ class Generator {
     operation.async = true;
     operation.width = operation.element_bytes = 4;
     std::vector<int> to = Buffers(true, true, false);
-    // Whether it may write to registered memory depends on the device.
-    std::erase_if(to, [](int buffer) { return kBuffers[buffer].place == Place::kRegistered; });
+    // Whether it may write to registered memory depends on the device; to memory of pools it may not (driver 580).
+    std::erase_if(
+        to, [](int buffer) { return kBuffers[buffer].place == Place::kRegistered || kBuffers[buffer].place == Place::kPool; });
     return !to.empty() && Locate(operation, &operation.to, to);
   }
 
@@ -205,6 +206,7 @@ class Generator {
         node.kind = Kind::kCopy;
         if (!MakeCopy(node, false)) return false;
         node.async = true;
+        node.value -= node.value % 4;  // InBatch() is false
         return !(IsHost(node.from.buffer) && IsHost(node.to.buffer));
     }
   }

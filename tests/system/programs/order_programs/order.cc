@@ -64,7 +64,7 @@ bool Order::AddCopy(const Operation& operation) {
   Thread& thread = threads_[operation.thread];
   const int stream = operation.async ? operation.stream : kLegacy;
   const Place from = kBuffers[operation.from.buffer].place, to = kBuffers[operation.to.buffer].place;
-  const bool from_host = from != Place::kDevice, to_host = to != Place::kDevice;
+  const bool from_host = IsHost(operation.from.buffer), to_host = IsHost(operation.to.buffer);
   if (from_host && to_host) {
     if (!MayTouch(operation, operation.from, false, thread.over) || !MayTouch(operation, operation.to, true, thread.over)) {
       return false;

@@ -28,6 +28,7 @@ const char* CallName(const Operation& operation) {
   if (operation.kind == Kind::kSet) return operation.call == Call::kRows ? "MemsetD2D" : "MemsetD";
   switch (operation.call) {
     case Call::kTyped:
+      if (InBatch(operation)) return "MemcpyBatch";
       if (IsHost(operation.to.buffer)) return IsHost(operation.from.buffer) ? "Memcpy" : "MemcpyDtoH";
       return IsHost(operation.from.buffer) ? "MemcpyHtoD" : "MemcpyDtoD";
     case Call::kUnified: return "Memcpy";
@@ -48,6 +49,13 @@ std::string Moves(const Operation& operation) {
 }
 
 }  // namespace
+
+bool InBatch(const Operation& operation) {
+  const auto place = [](const Region& region) { return kBuffers[region.buffer].place; };
+  return operation.kind == Kind::kCopy && operation.call == Call::kTyped && operation.async && operation.stream != kLegacy &&
+         operation.value % 4 == 3 && place(operation.to) != Place::kPageable && place(operation.from) != Place::kPageable &&
+         !(IsHost(operation.to.buffer) && IsHost(operation.from.buffer));
+}
 
 size_t SpanBytes(const Operation& operation, const Region& region) {
   return (operation.slices - 1) * region.slice + (operation.rows - 1) * region.pitch + operation.width;

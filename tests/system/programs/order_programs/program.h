@@ -11,18 +11,19 @@
 
 namespace order_programs {
 
-enum class Place { kDevice, kPinned, kRegistered, kPageable };
+// kPool: device memory that cuMemAllocAsync gave.
+enum class Place { kDevice, kPool, kPinned, kRegistered, kPageable };
 
 struct Buffer {
   const char* name;
   Place place;
 };
 inline constexpr Buffer kBuffers[] = {
-    {"device0", Place::kDevice},     {"device1", Place::kDevice},         {"device2", Place::kDevice},
+    {"device0", Place::kDevice},     {"device1", Place::kDevice},         {"device2", Place::kPool},
     {"pinned0", Place::kPinned},     {"pinned1", Place::kPinned},         {"registered0", Place::kRegistered},
     {"pageable0", Place::kPageable}, {"registered1", Place::kRegistered}, {"pageable1", Place::kPageable}};
 inline constexpr int kBufferCount = static_cast<int>(std::size(kBuffers));
-inline bool IsHost(int buffer) { return kBuffers[buffer].place != Place::kDevice; }
+inline bool IsHost(int buffer) { return kBuffers[buffer].place >= Place::kPinned; }
 
 enum class StreamKind { kLegacy, kPerThread, kBlocking, kNonBlocking };
 
@@ -94,6 +95,9 @@ struct Program {
   std::vector<Operation> operations;
 };
 
+// Whether a copy of Call::kTyped is made by cuMemcpyBatchAsync, which orders it as the asynchronous form does. There is none for
+// the legacy stream and for graphs, and what it does with pageable memory is another matter.
+bool InBatch(const Operation& operation);
 // From the first byte of the region to behind its last.
 size_t SpanBytes(const Operation& operation, const Region& region);
 bool Contains(const Operation& operation, const Region& region, size_t byte);

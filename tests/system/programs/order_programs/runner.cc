@@ -94,6 +94,10 @@ World::World(CUfunction kernel, size_t buffer_bytes, unsigned wait_us)
     void* pinned = nullptr;
     switch (kBuffers[buffer].place) {
       case Place::kDevice: CHECK(cuMemAlloc(&device_[buffer], bytes_)); break;
+      case Place::kPool:
+        CHECK(cuMemAllocAsync(&device_[buffer], bytes_, CU_STREAM_LEGACY));
+        CHECK(cuStreamSynchronize(CU_STREAM_LEGACY));
+        break;
       case Place::kPinned:
         CHECK(cuMemHostAlloc(&pinned, bytes_, CU_MEMHOSTALLOC_DEVICEMAP));
         host_[buffer] = static_cast<unsigned char*>(pinned);
@@ -120,6 +124,7 @@ World::~World() {
   for (int buffer = 0; buffer < kBufferCount; ++buffer) {
     switch (kBuffers[buffer].place) {
       case Place::kDevice: CHECK(cuMemFree(device_[buffer])); break;
+      case Place::kPool: CHECK(cuMemFreeAsync(device_[buffer], CU_STREAM_LEGACY)); break;
       case Place::kPinned: CHECK(cuMemFreeHost(host_[buffer])); break;
       case Place::kRegistered: CHECK(cuMemHostUnregister(host_[buffer])); break;
       case Place::kPageable: break;
@@ -204,6 +209,7 @@ void World::Copy(const Operation& operation, CUstream stream) {
   const auto address = [&](const Region& region) {
     return IsHost(region.buffer) ? reinterpret_cast<CUdeviceptr>(Host(region)) : Device(region);
   };
+  if (InBatch(operation)) return CopyInBatch(operation, address(to), address(from), stream);
   if (operation.call == Call::kUnified || (to_host && from_host)) {
     return async ? CHECK(cuMemcpyAsync(address(to), address(from), bytes, stream))
                  : CHECK(cuMemcpy(address(to), address(from), bytes));
@@ -218,6 +224,17 @@ void World::Copy(const Operation& operation, CUstream stream) {
   }
   return async ? CHECK(cuMemcpyDtoDAsync(Device(to), Device(from), bytes, stream))
                : CHECK(cuMemcpyDtoD(Device(to), Device(from), bytes));
+}
+
+// In two parts, so that it is a batch. How parts of one are ordered among each other is open, and of no concern here.
+void World::CopyInBatch(const Operation& operation, CUdeviceptr to, CUdeviceptr from, CUstream stream) {
+  const size_t half = operation.width / 2;
+  CUdeviceptr tos[] = {to + half, to}, froms[] = {from + half, from};
+  size_t sizes[] = {operation.width - half, half};
+  CUmemcpyAttributes attributes{};
+  attributes.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+  size_t first = 0;
+  CHECK(cuMemcpyBatchAsync(tos, froms, sizes, half == 0 ? 1 : 2, &attributes, &first, 1, stream));
 }
 
 void World::Set(const Operation& operation, CUstream stream) {

@@ -35,6 +35,7 @@ class World {
   void RunThread(const Program& program, const Model& model, size_t begin, size_t end, int thread);
   void Do(const Operation& operation, const Model& model);
   void Copy(const Operation& operation, CUstream stream);
+  void CopyInBatch(const Operation& operation, CUdeviceptr to, CUdeviceptr from, CUstream stream);
   void Set(const Operation& operation, CUstream stream);
   void Launch(const Operation& operation, CUstream stream);
   void LaunchGraph(const Operation& operation);
