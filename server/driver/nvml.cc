@@ -216,7 +216,7 @@ void Nvml::ReadListed(void* device, ServerQuery::Ask ask, Readings* readings) co
     std::array<char, kRoomBytes> out{};
     if (Call(function, device, which..., out.data(), kTextBytes)) readings->texts.push_back({reading, out.data()});
   };
-  // False: it was refused, and this is noted if it is more than not supported.
+  // Calls a function for one of its choices. False: NVML refused. Its code travels, unless that is NVML_ERROR_NOT_SUPPORTED.
   const auto told = [&](Reading reading, const char* function, auto... which) {
     const int answer = Answer(function, device, which...);
     if (answer != kSuccess && answer != kNotSupported && answer != kAbsent) {
@@ -256,17 +256,18 @@ void Nvml::ReadListed(void* device, ServerQuery::Ask ask, Readings* readings) co
 #define READING_CHOICE(asked, number, name, function, n) \
   for (unsigned i = 0; ASKED(asked) && i < n; ++i)       \
     if (told(Reading::name + i, #function, i, &word[0])) values->push_back({Reading::name + i, word[0]});
-#define READING_CHOICE_PAIR64(asked, number, name, function, n) \
-  for (unsigned i = 0; ASKED(asked) && i < n; ++i)              \
-    if (Roomy<Words64<2>> words{}; Call(#function, device, i, &words)) Add(values, Reading::name + 2 * i, words.word);
+#define READING_CHOICE_PAIR64(asked, number, name, function, n)                       \
+  for (unsigned i = 0; ASKED(asked) && i < n; ++i)                                    \
+    if (Roomy<Words64<2>> words{}; told(Reading::name + 2 * i, #function, i, &words)) \
+      Add(values, Reading::name + 2 * i, words.word);
 #define READING_TWO_CHOICES(asked, number, name, function, n, m, k)                              \
   for (unsigned i = 0; ASKED(asked) && i < n * m; ++i)                                           \
     if (Roomy<Words64<k>> words{}; told(Reading::name + k * i, #function, i / m, i % m, &words)) \
       Add(values, Reading::name + k * i, words.word);
-#define READING_THREE_CHOICES(asked, number, name, function, n, m, k)                              \
-  for (unsigned i = 0; ASKED(asked) && i < n * m * k; ++i)                                         \
-    if (Roomy<Words64<1>> large{}; Call(#function, device, i / k / m, i / k % m, i % k, &large)) { \
-      Add(values, Reading::name + i, large.word);                                                  \
+#define READING_THREE_CHOICES(asked, number, name, function, n, m, k)                                         \
+  for (unsigned i = 0; ASKED(asked) && i < n * m * k; ++i)                                                    \
+    if (Roomy<Words64<1>> large{}; told(Reading::name + i, #function, i / k / m, i / k % m, i % k, &large)) { \
+      Add(values, Reading::name + i, large.word);                                                             \
     }
 #define READING_TWO_CHOICES32(asked, number, name, function, n, m) \
   for (unsigned i = 0; ASKED(asked) && i < n * m; ++i)             \

@@ -55,7 +55,7 @@ class Completion {
   static constexpr uint64_t kSpinFewCoresNs = 10'000;
   static constexpr unsigned kFewCores = 4;
   // After that a poll comes every so many parts of the time waited so far, at most this far apart. Where cores are few the polls
-  // of many workers would take them all, and nothing would end.
+  // of many workers would take much of their time.
   static constexpr uint64_t kPollGapShare = 64;
   static constexpr uint64_t kPollGapNsMax = 50'000;
   static constexpr uint64_t kPollGapNsMaxFewCores = 1'000'000;
