@@ -2,8 +2,8 @@
 PRESET ?= dev
 BUILD  := build/$(PRESET)
 JOBS   ?= $(shell nproc)
-# Each test says for how many thirds of a processor it counts (cmake/TesseraTargets.cmake).
-TEST_JOBS ?= $(shell echo $$((3 * $(JOBS))))
+# Each test says for how many halves of a processor it counts (cmake/TesseraTargets.cmake).
+TEST_JOBS ?= $(shell echo $$((2 * $(JOBS))))
 
 # ThreadSanitizer before gcc 14 does not start where the kernel randomises addresses by more than 28 bits.
 SAME_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)

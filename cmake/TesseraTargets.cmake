@@ -100,13 +100,13 @@ add_custom_target(sanitized_tests)
 set(TESSERA_SANITIZED_SYSTEM_ENVIRONMENT ASAN_OPTIONS=exitcode=86 UBSAN_OPTIONS=exitcode=86
   "TSAN_OPTIONS=exitcode=86 halt_on_error=1 report_thread_leaks=0 atexit_sleep_ms=0")
 
-# For how many thirds of a processor a test counts (its PROCESSORS): CTest runs tests of three thirds for each processor at a time
+# For how many halves of a processor a test counts (its PROCESSORS): CTest runs tests of two halves for each processor at a time
 # (TEST_JOBS of the Makefile). One that mostly waits; what most are; one whose threads or processes compute beside each other; one that
 # measures shares or time, which is alone on two processors.
 set(TESSERA_TEST_WAITS 1)
 set(TESSERA_TEST_USUAL 2)
-set(TESSERA_TEST_COMPUTES 4)
-set(TESSERA_TEST_ALONE 6)
+set(TESSERA_TEST_COMPUTES 3)
+set(TESSERA_TEST_ALONE 4)
 if(TESSERA_SANITIZE)
   set(TESSERA_TEST_WAITS 2)  # what it waits for computes more
 endif()

@@ -227,6 +227,20 @@ void Completion::Finish(Watch watch, CUresult result) {
   pending_.fetch_sub(1, std::memory_order_relaxed);
 }
 
+void Completion::LeaveEvent(CUevent event) {
+  Leave leave{reinterpret_cast<uint64_t>(event)};
+  MutexLock lock(mutex_);
+  if (stopped_) return;
+  if (own_) GiveOwnLocked();
+  leaves_.push_back(&leave);
+  leaving_.store(static_cast<uint32_t>(leaves_.size()), std::memory_order_relaxed);
+  arrived_.fetch_add(1, std::memory_order_release);
+  wake_.notify_one();
+  while (!leave.done && !stopped_) left_.wait(mutex_);
+  std::erase(leaves_, &leave);
+  leaving_.store(static_cast<uint32_t>(leaves_.size()), std::memory_order_relaxed);
+}
+
 bool Completion::DrainContext(CUcontext context) {
   Drain drain{context};
   {
@@ -254,6 +268,7 @@ void Completion::Stop() {
     stopping_.store(true, std::memory_order_release);
     wake_.notify_one();
     drained_.notify_all();
+    left_.notify_all();
   }
   if (thread_.joinable()) thread_.join();
   MutexLock lock(mutex_);
@@ -267,6 +282,7 @@ void Completion::Loop() {
   prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);  // 1 µs: the default of 50 µs would double the longest poll gap
   while (!stopping_.load(std::memory_order_acquire)) {
     if (arrived_.load(std::memory_order_acquire) != 0) TakeArrivals();
+    if (leaving_.load(std::memory_order_acquire) != 0) AnswerLeaves();
     const uint64_t now_ns = MonotonicNs();
     uint64_t next_ns = kNever;
     const bool progressed = PollQueues(now_ns, &next_ns);
@@ -379,6 +395,33 @@ void Completion::AnswerDrains() {
   std::erase_if(drains_, [](const Drain* drain) { return drain->done; });
   draining_.store(static_cast<uint32_t>(drains_.size()), std::memory_order_relaxed);
   if (any) drained_.notify_all();
+}
+
+void Completion::AnswerLeaves() {
+  std::vector<uint64_t> keys;
+  {
+    MutexLock lock(mutex_);
+    if (!arrivals_.empty()) return;  // an older watch may be among them
+    for (const Leave* leave : leaves_) {
+      if (!leave->done) keys.push_back(leave->key);
+    }
+  }
+  for (const uint64_t key : keys) {
+    const auto found = by_key_.find(key);
+    if (found == by_key_.end()) continue;
+    std::deque<Watch> left;
+    left.swap(found->second->watches);
+    for (Watch& watch : left) {
+      if (watch.event == nullptr) found->second->watches.push_back(std::move(watch));
+    }
+    found->second->next_ns = 0;  // so that the queue goes if it is empty now
+    for (Watch& watch : left) {
+      if (watch.event != nullptr) Finish(std::move(watch), CUDA_ERROR_NOT_READY);
+    }
+  }
+  MutexLock lock(mutex_);
+  for (Leave* leave : leaves_) leave->done = leave->done || std::ranges::find(keys, leave->key) != keys.end();
+  left_.notify_all();
 }
 
 void Completion::Sleep(uint64_t until_ns) {

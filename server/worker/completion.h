@@ -92,6 +92,10 @@ class Completion {
   // that may be watched is destroyed. Watches asked for later come after it. Any thread.
   CUresult AfterEvent(CUcontext context, CUevent event, std::function<void()> action);
 
+  // Ends every watch on `event` that was asked for, with CUDA_ERROR_NOT_READY, unless it is done before; nobody asks the event
+  // any more then. Its actions (AfterEvent) still run. Executor, aside and helper threads; not from a callback.
+  void LeaveEvent(CUevent event) EXCLUDES(mutex_);
+
   // Waits until no watch of `context` is pending, then destroys the cached events of that context. For a helper thread,
   // before the context is destroyed or reset. False when the session ended first.
   bool DrainContext(CUcontext context);
@@ -153,6 +157,10 @@ class Completion {
     CUcontext context;
     bool done = false;
   };
+  struct Leave {
+    uint64_t key;
+    bool done = false;
+  };
 
   // The event of a watch that its word ended.
   struct Told {
@@ -186,6 +194,7 @@ class Completion {
   bool PollQueue(Queue& queue, uint64_t now_ns);
   void TellEnd() EXCLUDES(mutex_);
   void AnswerDrains() EXCLUDES(mutex_);
+  void AnswerLeaves() EXCLUDES(mutex_);
   void Sleep(uint64_t until_ns) EXCLUDES(mutex_);
 
   // No stream.
@@ -197,12 +206,14 @@ class Completion {
   EventCache cache_;
   std::atomic<CUstream> copied_{kNone};
   std::atomic<size_t> pending_{0};
-  std::atomic<uint32_t> arrived_{0};   // arrivals not yet taken, and drains not yet seen
+  std::atomic<uint32_t> arrived_{0};   // arrivals not yet taken, and drains and leaves not yet seen
   std::atomic<uint32_t> draining_{0};  // size of drains_
+  std::atomic<uint32_t> leaving_{0};   // size of leaves_
 
   Mutex mutex_;
   ConditionVariable wake_;
   ConditionVariable drained_;
+  ConditionVariable left_;
   std::vector<Arrival> arrivals_ GUARDED_BY(mutex_);
   std::optional<Arrival> own_ GUARDED_BY(mutex_);  // kept by the executor
   std::vector<Told> told_ GUARDED_BY(mutex_);      // the last one of each stream; older ones of a stream are done before it
@@ -210,6 +221,7 @@ class Completion {
   std::atomic<bool> keeps_own_{false};             // own_ is not empty; becomes true by the executor alone
   std::atomic<std::thread::id> executor_;
   std::vector<Drain*> drains_ GUARDED_BY(mutex_);
+  std::vector<Leave*> leaves_ GUARDED_BY(mutex_);
   bool sleeping_ GUARDED_BY(mutex_) = false;
   bool stopped_ GUARDED_BY(mutex_) = false;
   std::atomic<bool> stopping_{false};

@@ -78,6 +78,9 @@ class WhatIsTold(Metrics):
             self.assertGreaterEqual(self.value("tessera_vgpu_memory_held_bytes", "a"), 64 << 20)
             self.assertRegex(self.fetch(), r'tessera_vgpu_memory_kind_bytes\{vgpu="a",gpu="[^"]*",kind="allocations"\} [1-9]')
             copies.kill()
+            copies.wait()
+            # What it still counts is none of the next program's.
+            wait_for(lambda: self.value("tessera_vgpu_memory_held_bytes", "a") == 0, 30, "the end of the session")
         done = self.run_in("a", program("graphs"))
         self.assertEqual(done.returncode, 0, done.stderr)
         wait_for(lambda: self.value("tessera_vgpu_graph_launches_total", "a") > 0, 30, "launches of graphs that are counted")

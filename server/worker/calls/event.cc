@@ -14,7 +14,7 @@ void Do_cuEventRecord(CallContext& call, const cuEventRecordRequest& request) {
   const auto event = call.Use<CUevent>(request.hEvent);
   const CUstream stream = call.UseStream(request.hStream);
   if (!call.ok()) return call.Finish(call.error());
-  call.worker().parts().watched_events().BeforeRecord(event);
+  call.worker().parts().watched_events().BeforeRecord(event, stream);
   call.Finish(call.driver().cuEventRecord(event, stream));
 }
 
@@ -22,7 +22,7 @@ void Do_cuEventRecordWithFlags(CallContext& call, const cuEventRecordWithFlagsRe
   const auto event = call.Use<CUevent>(request.hEvent);
   const CUstream stream = call.UseStream(request.hStream);
   if (!call.ok()) return call.Finish(call.error());
-  call.worker().parts().watched_events().BeforeRecord(event);
+  call.worker().parts().watched_events().BeforeRecord(event, stream);
   call.Finish(call.driver().cuEventRecordWithFlags(event, stream, request.flags));
 }
 

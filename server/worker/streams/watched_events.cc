@@ -19,8 +19,9 @@ CUresult WatchedEvents::Wait(CUevent event, std::function<void(CUresult)> done) 
   }
   const CUresult result =
       worker_.completion().WhenEventDone(worker_.CurrentContext(), event, [this, event, waiter](CUresult gpu_result) {
-        Forget(event, waiter.get());
-        waiter->Finish(gpu_result);
+        const bool detached = Forget(event, waiter.get());
+        const bool left = gpu_result == CUDA_ERROR_NOT_READY;
+        if (!left || !detached) waiter->Finish(left ? CUDA_ERROR_OUT_OF_MEMORY : gpu_result);
       });
   if (result != CUDA_SUCCESS) Forget(event, waiter.get());
   return result;
@@ -79,13 +80,25 @@ bool WatchedEvents::TakeMark(CUevent event, uint64_t mark) {
   return true;
 }
 
-void WatchedEvents::Forget(CUevent event, const Waiter* waiter) {
+bool WatchedEvents::Forget(CUevent event, const Waiter* waiter) {
   MutexLock lock(mutex_);
   const auto entry = waiters_.find(event);
-  if (entry == waiters_.end()) return;
+  if (entry == waiters_.end()) return false;
+  const bool detached = waiter->detached;
   std::erase_if(entry->second, [&](const auto& other) { return other.get() == waiter; });
   if (entry->second.empty()) waiters_.erase(entry);
   count_.fetch_sub(1, std::memory_order_release);
+  return detached;
+}
+
+void WatchedEvents::LeaveIfCaptured(CUevent event, CUstream stream) {
+  {
+    MutexLock lock(mutex_);
+    if (!waiters_.contains(event) && !marks_.contains(event)) return;
+  }
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  if (worker_.driver().cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS || status == CU_STREAM_CAPTURE_STATUS_NONE) return;
+  worker_.completion().LeaveEvent(event);
 }
 
 void WatchedEvents::Detach(CUevent event) {
@@ -108,14 +121,18 @@ void WatchedEvents::Detach(CUevent event) {
       for (const auto& waiter : waiters) waiter->Finish(gpu_result);
     });
   }
-  // Without it they wait for the new record: longer than they asked for, but not wrong.
-  if (result != CUDA_SUCCESS) LogDebug("an event that is waited for is recorded again: no stream, code {}", int(result));
+  // Without it they wait for the new record: longer than they asked for, but not wrong. In a capture they get an error.
+  if (result != CUDA_SUCCESS) {
+    LogDebug("an event that is waited for is recorded again: no stream, code {}", int(result));
+    MutexLock lock(mutex_);
+    for (const auto& waiter : waiters) waiter->detached = false;
+  }
   if (stream != nullptr) driver.cuStreamDestroy_v2(stream);  // its work goes on
 }
 
 CUresult WatchedEvents::Destroy(CUevent event) {
   bool watched = false;
-  if (count_.load(std::memory_order_acquire) != 0 || marks_count_.load(std::memory_order_acquire) != 0) {
+  if (IsWatched()) {
     MutexLock lock(mutex_);
     const auto mark = marks_.find(event);
     watched = waiters_.contains(event) || mark != marks_.end();

@@ -4,7 +4,8 @@
 // - the event is destroyed: done when nobody polls it any more;
 // - it is recorded again: the waiting thread asked for the record before that (CUDA driver API, cuEventSynchronize), and a
 //   loop that records again and again must not hold it up for ever. So just before the new record a stream of our own is
-//   made to wait for the old one, and its end answers the waiting thread.
+//   made to wait for the old one, and its end answers the waiting thread. A record in a capture cannot be asked about, and the
+//   question would end the capture: nothing polls the event any more before it is made.
 #pragma once
 
 #include <cuda.h>
@@ -32,9 +33,11 @@ class WatchedEvents {
   // Sends the completion mark `mark` when the event is done. Only the latest mark asked for is sent. A record in between
   // delays it, which the client knows of. With the caller's context current.
   CUresult SendMark(CUevent event, uint64_t mark) EXCLUDES(mutex_);
-  // The event is about to be recorded again. Executor, aside and helper threads, before the driver's call.
-  void BeforeRecord(CUevent event) {
+  // The event is about to be recorded again, in `stream` (contexts: null). Executor, aside and helper threads, before the
+  // driver's call.
+  void BeforeRecord(CUevent event, CUstream stream = nullptr) {
     if (count_.load(std::memory_order_acquire) != 0) Detach(event);
+    if (stream != nullptr && IsWatched()) LeaveIfCaptured(event, stream);
   }
   // Destroys the event, now or when nobody polls it any more.
   CUresult Destroy(CUevent event) EXCLUDES(mutex_);
@@ -50,7 +53,7 @@ class WatchedEvents {
     }
     std::function<void(CUresult)> done;
     std::atomic<bool> finished{false};
-    bool detached = false;  // guarded by the mutex
+    bool detached = false;  // a stream of ours answers it; guarded by the mutex
   };
 
   // Sends the event's latest mark when it is done. One watch for each event that has a mark.
@@ -60,8 +63,13 @@ class WatchedEvents {
   uint64_t MarkOf(CUevent event) EXCLUDES(mutex_);
   // Takes the mark away; false when the event has a newer one.
   bool TakeMark(CUevent event, uint64_t mark) EXCLUDES(mutex_);
+  bool IsWatched() const {
+    return count_.load(std::memory_order_acquire) != 0 || marks_count_.load(std::memory_order_acquire) != 0;
+  }
   void Detach(CUevent event) EXCLUDES(mutex_);
-  void Forget(CUevent event, const Waiter* waiter) EXCLUDES(mutex_);
+  void LeaveIfCaptured(CUevent event, CUstream stream) EXCLUDES(mutex_);
+  // Whether the waiter was detached.
+  bool Forget(CUevent event, const Waiter* waiter) EXCLUDES(mutex_);
 
   Worker& worker_;
   std::atomic<size_t> marks_count_{0};

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <optional>
 #include <thread>
@@ -18,13 +19,29 @@ namespace {
 
 std::function<void(CUresult)> after_query;  // on the thread that asked, before it hears the answer
 decltype(DriverTable::cuEventQuery) query_event = nullptr;
+std::atomic<CUevent> captured;  // recorded in a capture last
+std::atomic<int> captured_asked;
+CUstream capturing = nullptr;
+CUstream waiting = nullptr;  // waits for an event
 
 class WatchedEventsTest : public testing::Test {
  protected:
   WatchedEventsTest() {
     after_query = [](CUresult) {};
     query_event = table_.cuEventQuery;
+    captured = nullptr;
+    captured_asked = 0;
+    capturing = waiting = nullptr;
+    table_.cuStreamIsCapturing = [](CUstream stream, CUstreamCaptureStatus* status) {
+      *status = stream == capturing ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+      return CUDA_SUCCESS;
+    };
+    table_.cuStreamWaitEvent = [](CUstream stream, CUevent, unsigned) {
+      waiting = stream;
+      return CUDA_SUCCESS;
+    };
     table_.cuEventQuery = [](CUevent event) {
+      captured_asked += event == captured ? 1 : 0;
       const CUresult result = query_event(event);
       after_query(result);
       return result;
@@ -90,6 +107,22 @@ TEST_F(WatchedEventsTest, AnEventThatIsDestroyedMeanwhileIsAskedNoMore) {
   driver_.FinishWork(stream_);
   while (driver_.events_live() == live) std::this_thread::yield();
   EXPECT_EQ(NextMark(100), 0u);
+}
+
+// A question about a record in a capture would end the capture.
+TEST_F(WatchedEventsTest, AnEventThatACaptureRecordsIsAskedNoMore) {
+  std::atomic<CUresult> waited{CUDA_ERROR_NOT_READY};
+  ASSERT_EQ(events().SendMark(event_, 1), CUDA_SUCCESS);
+  ASSERT_EQ(events().Wait(event_, [&](CUresult result) { waited = result; }), CUDA_SUCCESS);
+  capturing = other_;
+  events().BeforeRecord(event_, other_);
+  captured = event_;
+  EXPECT_EQ(NextMark(), 1u);  // with an error, so that nobody takes it for an end
+  EXPECT_EQ(waited, CUDA_ERROR_NOT_READY);
+  driver_.FinishWork(waiting);
+  while (waited == CUDA_ERROR_NOT_READY) std::this_thread::yield();
+  EXPECT_EQ(waited, CUDA_SUCCESS);
+  EXPECT_EQ(captured_asked, 0);
 }
 
 // Nothing stays that would keep the next question from being watched.
