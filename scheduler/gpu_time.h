@@ -19,8 +19,8 @@
 // says when to ask again.
 //
 // A vGPU that is always busy and wants the token may wait for itself: one of its streams may wait for work that itself waits for
-// the token. The vGPU is billed meanwhile, and would never be next. So it gets a short token from time to time, whatever its bill
-// and its limit. These tokens are rare: the work that they let in takes a fifth of the time at most.
+// the token. The vGPU is billed meanwhile, and would never be next. So it gets a short token from time to time, whatever its
+// bill. These tokens are rare: the work that they let in takes a fifth of the time at most, and no more than the vGPU's limit.
 //
 // Sets of tokens (token_sets.h). If the next vGPU has a session that also works on other GPUs (SetTogether), it gets no token
 // yet. It is offered the GPU, and gets its token by Grant() when the other GPUs are ready. Until it uses that token the GPU is
@@ -55,8 +55,9 @@ class GpuTime {
   static constexpr int64_t kRestNs = kSecondNs;  // a vGPU without work for that long rests
   static constexpr int64_t kGraceMinNs = 2 * kMillisecondNs;
   static constexpr int64_t kGraceMaxNs = 50 * kMillisecondNs;
-  // A vGPU that may wait for itself gets a token of kStuckTokenNs after kStuckNs + kStuckQueuedFactor x its queued time. On a
-  // busy machine a sleeping worker takes as long as that token to wake up.
+  // A vGPU that may wait for itself gets a token of kStuckTokenNs after kStuckNs + kStuckQueuedFactor x its queued time; after
+  // more where its limit is less than the fifth, or than the fiftieth that token and wait allow. On a busy machine a sleeping
+  // worker takes as long as that token to wake up.
   static constexpr int64_t kStuckNs = 100 * kMillisecondNs;
   static constexpr int64_t kStuckQueuedFactor = 4;
   static constexpr int64_t kStuckTokenNs = 2 * kMillisecondNs;

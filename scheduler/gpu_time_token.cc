@@ -185,12 +185,16 @@ int64_t GpuTime::StuckAtNs(VgpuId id) const {
   const VgpuState& vgpu = state(id);
   if (holder_ == id || !vgpu.wants() || !vgpu.busy()) return kNever;
   const int64_t since_ns = std::max(vgpu.waiting_since_ns, vgpu.busy_since_ns);
-  if (now_ns_ < since_ns + kStuckNs) return since_ns + kStuckNs;  // as a rule: sessions are many
+  const double per_limit = std::min(1 / vgpu.spec.limit, 1e6);
+  const auto limited_ns = static_cast<int64_t>(static_cast<double>(kStuckTokenNs) * per_limit);
+  const int64_t least_ns = since_ns + std::max(kStuckNs, limited_ns);
+  if (now_ns_ < least_ns) return least_ns;  // as a rule: sessions are many
   int64_t queued_ns = 0;
   for (const Session& session : sessions_) {
     if (session.present && session.vgpu == id) queued_ns += std::max<int64_t>(0, session.queued_until_ns - since_ns);
   }
-  return since_ns + kStuckNs + kStuckQueuedFactor * queued_ns;
+  const double factor = std::max<double>(kStuckQueuedFactor, per_limit - 1);
+  return least_ns + static_cast<int64_t>(factor * static_cast<double>(queued_ns));
 }
 
 // Of those that are to get it, the one that should have had it first.

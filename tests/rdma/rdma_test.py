@@ -11,7 +11,7 @@ import sys
 
 import guest
 
-GUEST_SECONDS_MAX = 165
+GUEST_SECONDS_MAX = 500
 
 
 def main():

@@ -366,5 +366,34 @@ TEST_F(GpuTimeTest, WhoMayWaitForItselfGoesOnWhateverItsBillAndItsLimit) {
   }
 }
 
+// What its tokens let in is no more than its limit.
+TEST_F(GpuTimeTest, WhoMayWaitForItselfGetsNoMoreThanItsLimit) {
+  for (const double limit : {0.3, 0.05, 0.01}) {
+    for (const int64_t queued_ns : {int64_t{0}, 20 * kMs, 500 * kMs}) {
+      sessions_.clear();
+      BeginMetered({{.name = "stuck", .request = limit, .limit = limit}, kOther});
+      for (const SessionId session : sessions_) {
+        Wants(session, 0);
+        time_->BusyBegan(session, 0);
+      }
+      constexpr int64_t kEndNs = 200'000 * kMs;
+      int64_t ran_ns = 0, now_ns = 0;
+      bool was_open = true;  // the first token is a usual one
+      while (now_ns < kEndNs) {
+        now_ns = std::min(ask_again_ns_, now_ns + kMs);
+        Decide(now_ns);
+        const bool open = IsOpen(0, now_ns);
+        if (open && !was_open) {
+          ran_ns += std::max(queued_ns, GpuTime::kStuckTokenNs);
+          time_->SetQueued(sessions_[0], queued_ns, now_ns);
+        }
+        was_open = open;
+      }
+      EXPECT_GT(ran_ns, 0);
+      EXPECT_LE(ran_ns, static_cast<int64_t>(limit * kEndNs) + queued_ns) << limit << " " << queued_ns;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tessera

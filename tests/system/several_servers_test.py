@@ -84,7 +84,7 @@ os._exit(0)  # the host function that still waits is Python's
 
 def run(servers, *words, **env):
     return subprocess.run([TESSERA, "run", "--quiet", "--server", servers, "--", *words], env=environment(**env),
-                          capture_output=True, text=True, timeout=200)
+                          capture_output=True, text=True, timeout=400)
 
 
 class SeveralServers(unittest.TestCase):

@@ -6,6 +6,7 @@
 #include "generated/driver_table.h"
 #include "generated/server_custom.h"
 #include "server/worker/call_context.h"
+#include "server/worker/gate/gate.h"
 #include "server/worker/graphs/graph_handles.h"
 #include "server/worker/object_table.h"
 #include "server/worker/worker.h"
@@ -19,6 +20,7 @@ template <typename Request>
 void Begin(CallContext& call, const Request& request) {
   const CUstream stream = call.UseStream(request.stream);
   if (!call.ok()) return call.Finish(call.error());
+  call.worker().gate().BeforeCapture(stream);
   call.Finish(call.driver().cuStreamBeginCapture_v2(stream, kMode));
 }
 
@@ -76,6 +78,7 @@ void Do_cuStreamBeginCaptureToGraph(CallContext& call, const cuStreamBeginCaptur
   if (!request.edges.empty() && request.edges.size() != nodes.size()) return call.Malformed();
   const DriverTable& driver = call.driver();
   if (driver.cuStreamBeginCaptureToGraph == nullptr) return call.Finish(CUDA_ERROR_NOT_SUPPORTED);
+  call.worker().gate().BeforeCapture(stream);
   const CUresult result = driver.cuStreamBeginCaptureToGraph(
       stream, graph, nodes.data(), request.edges.empty() ? nullptr : request.edges.data(), nodes.size(), kMode);
   if (result == CUDA_SUCCESS) call.worker().parts().capture_targets().Begin(graph);

@@ -4,6 +4,7 @@
 #include "generated/server_custom.h"
 #include "server/worker/call_context.h"
 #include "server/worker/gate/busy_streams.h"
+#include "server/worker/gate/gate.h"
 #include "server/worker/streams/end_stream.h"
 #include "server/worker/streams/host_function.h"
 #include "server/worker/streams/synchronize.h"
@@ -52,6 +53,14 @@ void Do_cuStreamSynchronize(CallContext& call, const cuStreamSynchronizeRequest&
   const CUstream stream = call.UseStream(request.hStream);
   if (!call.ok()) return call.Finish(call.error());
   SynchronizeStream(call, stream);
+}
+
+void Do_cuStreamWaitEvent(CallContext& call, const cuStreamWaitEventRequest& request) {
+  const CUstream stream = call.UseStream(request.hStream);
+  const auto event = call.Use<CUevent>(request.hEvent);
+  if (!call.ok()) return call.Finish(call.error());
+  call.worker().gate().BeforeWait(stream);
+  call.Finish(call.driver().cuStreamWaitEvent(stream, event, request.Flags));
 }
 
 void Do_cuLaunchHostFunc(CallContext& call, const cuLaunchHostFuncRequest& request) {

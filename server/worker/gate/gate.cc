@@ -138,7 +138,8 @@ void Gate::Await(CUstream stream, uint64_t kind) {
   const uint64_t now_ns = MonotonicNs();
   if (worked_since_ns_ == 0) worked_since_ns_ = now_ns;
   lane->queue.Add(IdleWatch::KeyOf(stream, contexts_.current()), kind, static_cast<int64_t>(now_ns));
-  lane->report.Passed(now_ns, static_cast<uint64_t>(lane->queue.ToldNs(static_cast<int64_t>(now_ns))));
+  const int64_t told_ns = lane->queue.ToldNs(static_cast<int64_t>(now_ns)) + lane->queue.TakeUntoldNs();
+  lane->report.Passed(now_ns, static_cast<uint64_t>(told_ns));
   lane->report.WaitEnded(now_ns);
 }
 

@@ -88,6 +88,13 @@ class Gate {
       BeginSpan();
   }
 
+  // The stream is about to capture; to wait for an event, by which it may join a capture. The executor and aside threads.
+  void BeforeCapture(CUstream stream) {
+    if (pages_.gate != nullptr) idle_.BeforeCapture(stream);
+  }
+  void BeforeWait(CUstream stream) {
+    if (pages_.gate != nullptr) idle_.BeforeWait(stream);
+  }
   // The program destroys a stream of this context that still works. True: the stream counts until its work is done, and is
   // destroyed then. False: the gate is free, and the caller destroys the stream.
   bool DestroysWhenDone(CUstream stream, CUcontext context);

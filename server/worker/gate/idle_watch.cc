@@ -22,6 +22,13 @@ void IdleWatch::ForgetContext(CUcontext context) {
     driver_.cuStreamDestroy_v2(kept.stream);
     return true;
   });
+  std::erase_if(marks_, [&](const Mark& mark) {
+    if (mark.context != context) return false;
+    if (mark.event != nullptr) driver_.cuEventDestroy_v2(mark.event);
+    return true;
+  });
+  std::erase_if(capturing_, [&](const Kept& each) { return each.context == context; });
+  capturing_count_.store(capturing_.size(), std::memory_order_relaxed);
 }
 
 void IdleWatch::DestroyWhenDone(CUstream stream, CUcontext context) {
@@ -35,13 +42,101 @@ void IdleWatch::DestroyKept() {
   kept_.clear();
 }
 
-IdleWatch::Found IdleWatch::LookAtKept() {
+IdleWatch::Found IdleWatch::LookAtKept(const std::function<void(uint64_t stream)>& done) {
   MutexLock lock(mutex_);
-  for (; !kept_.empty(); kept_.pop_front()) {
-    if (Works(kept_.front().stream)) return Found::kWork;
-    driver_.cuStreamDestroy_v2(kept_.front().stream);
+  std::erase_if(kept_, [&](const Kept& kept) {
+    if (Works(kept.stream)) return false;
+    done(KeyOf(kept.stream, nullptr));
+    driver_.cuStreamDestroy_v2(kept.stream);
+    return true;
+  });
+  return kept_.empty() ? Found::kIdle : Found::kWork;
+}
+
+void IdleWatch::BeforeCapture(CUstream stream) {
+  LookAtMarks([](uint64_t) {});
+  MarkBeforeCapture(stream, true);
+}
+
+void IdleWatch::BeforeWaitInCapture(CUstream stream) {
+  if (AnyCaptures()) MarkBeforeCapture(stream, false);
+}
+
+bool IdleWatch::AnyCaptures() {
+  MutexLock lock(mutex_);
+  std::erase_if(capturing_, [&](const Kept& each) { return !Captures(each.stream); });
+  capturing_count_.store(capturing_.size(), std::memory_order_relaxed);
+  return !capturing_.empty();
+}
+
+void IdleWatch::MarkBeforeCapture(CUstream stream, bool begins) {
+  // The legacy stream never captures; one that captures already has its mark, and further questions would end the capture.
+  if (stream == nullptr || stream == CU_STREAM_LEGACY || Captures(stream)) return;
+  CUcontext context = nullptr;
+  unsigned flags = CU_STREAM_DEFAULT;
+  if (driver_.cuStreamGetCtx(stream, &context) != CUDA_SUCCESS || driver_.cuStreamGetFlags(stream, &flags) != CUDA_SUCCESS)
+    return;
+  if (begins) {
+    AnyCaptures();
+    MutexLock lock(mutex_);
+    capturing_.push_back({stream, context});
+    capturing_count_.store(capturing_.size(), std::memory_order_relaxed);
   }
-  return Found::kIdle;
+  const CUcontext before = contexts_.current();
+  if (contexts_.Set(context) == CUDA_SUCCESS) {
+    MarkWork(stream, context);
+    if ((flags & CU_STREAM_NON_BLOCKING) == 0) MarkWork(CU_STREAM_LEGACY, context);
+  }
+  RestoreContext(before);
+}
+
+void IdleWatch::MarkWork(CUstream stream, CUcontext context) {
+  if (Captures(stream) || !Works(stream)) return;
+  Mark mark{KeyOf(stream, context), stream, context, nullptr};
+  // An event in the legacy stream would make later work of blocking streams wait for each other's earlier work.
+  if (stream != CU_STREAM_LEGACY) {
+    if (driver_.cuEventCreate(&mark.event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return;
+    if (driver_.cuEventRecord(mark.event, stream) != CUDA_SUCCESS) {
+      driver_.cuEventDestroy_v2(mark.event);
+      return;
+    }
+  }
+  MutexLock lock(mutex_);
+  marks_.push_back(mark);
+}
+
+void IdleWatch::StreamGoes(CUstream stream) {
+  MutexLock lock(mutex_);
+  std::erase_if(capturing_, [&](const Kept& each) { return each.stream == stream; });
+  capturing_count_.store(capturing_.size(), std::memory_order_relaxed);
+  for (Mark& mark : marks_) {
+    if (mark.stream == stream) mark.stream = nullptr;
+  }
+}
+
+IdleWatch::Found IdleWatch::LookAtMarks(const std::function<void(uint64_t stream)>& done) {
+  MutexLock lock(mutex_);
+  if (marks_.empty()) return Found::kIdle;
+  const CUcontext before = contexts_.current();
+  Found found = Found::kIdle;
+  std::erase_if(marks_, [&](const Mark& mark) {
+    const bool is_set = contexts_.Set(mark.context) == CUDA_SUCCESS;
+    const bool works = is_set && (mark.event == nullptr || driver_.cuEventQuery(mark.event) == CUDA_ERROR_NOT_READY);
+    const bool captures = is_set && mark.stream != nullptr && Captures(mark.stream);
+    if (works && (captures || mark.stream == nullptr)) {
+      found = Found::kWork;
+      return false;
+    }
+    if (captures) done(mark.key);
+    if (mark.event != nullptr) driver_.cuEventDestroy_v2(mark.event);
+    return true;
+  });
+  RestoreContext(before);
+  return found;
+}
+
+void IdleWatch::RestoreContext(CUcontext context) {
+  if (contexts_.Set(context) != CUDA_SUCCESS) contexts_.Forget();
 }
 
 bool IdleWatch::Captures(CUstream stream) const {
@@ -58,7 +153,7 @@ IdleWatch::Found IdleWatch::LookAtStreams(const HeldStreams::View& waits, const 
     if (waits.Find(use.stream, nullptr) != nullptr) {
       found = std::min(found, Found::kWaits);
     } else if (Captures(use.stream)) {
-      continue;  // it is asked when its capture has ended
+      continue;  // its mark is asked
     } else if (Works(use.stream)) {
       found = Found::kWork;
     } else {
@@ -91,8 +186,8 @@ IdleWatch::Found IdleWatch::Look(const HeldStreams::View& waits, const std::func
       done(KeyOf(CU_STREAM_LEGACY, context));
     }
   }
-  found = std::min({found, LookAtStreams(waits, done), LookAtKept()});  // with one of the contexts current, if there is any
-  if (contexts_.Set(before) != CUDA_SUCCESS) contexts_.Forget();
+  found = std::min({found, LookAtStreams(waits, done), LookAtKept(done), LookAtMarks(done)});  // with any context current
+  RestoreContext(before);
   return found;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 namespace tessera {
 namespace {
@@ -17,8 +18,17 @@ DurationEstimate& QueueEstimate::durations() {
 }
 
 QueueEstimate::Batch* QueueEstimate::Find(uint64_t stream) {
-  const auto found = std::ranges::find(batches_, stream, &Batch::stream);
-  return found == batches_.end() ? nullptr : &*found;
+  const auto found = batches_.find(stream);
+  return found == batches_.end() ? nullptr : &found->second;
+}
+
+bool QueueEstimate::HoldsUnknown(int64_t now_ns) const {
+  if (unknown_ == 0) return false;
+  int64_t added_ns = 0;
+  for (const auto& [stream, batch] : batches_) {
+    if (batch.has_unknown) added_ns = std::max(added_ns, batch.added_ns);
+  }
+  return now_ns - added_ns < kPatienceNs << std::min(unknown_ - 1, kUnknownDoublingsMax);
 }
 
 bool QueueEstimate::MayAdd(uint64_t stream, uint64_t kind, int64_t budget_ns, int64_t now_ns) {
@@ -27,9 +37,12 @@ bool QueueEstimate::MayAdd(uint64_t stream, uint64_t kind, int64_t budget_ns, in
   if (batch != nullptr && now_ns < batch->stands_until_ns) budget_ns = std::max(budget_ns, kStandsBudgetNs);
   const bool patient = batch != nullptr && now_ns - batch->added_ns < kPatienceNs;
   if (patient && batch->has_unknown) return false;
+  if (batch == nullptr && batches_.size() == kStreamsMax && now_ns - uncounted_added_ns_ < kPatienceNs) return false;
+  const bool known = durations().Find(kind).has_value();
+  if (!known && HoldsUnknown(now_ns)) return false;
   const int64_t queued_ns = QueuedNs(now_ns);
   if (queued_ns == 0 && !patient) return true;
-  if (!durations().Find(kind)) return !patient && queued_ns <= budget_ns;
+  if (!known) return !patient && queued_ns <= budget_ns;
   return queued_ns < budget_ns || (batch != nullptr && !patient);
 }
 
@@ -40,8 +53,11 @@ void QueueEstimate::Add(uint64_t stream, uint64_t kind, int64_t now_ns) {
   told_until_ns_ = std::max(told_until_ns_, now_ns) + std::max<int64_t>(told_ns, 0);
   Batch* batch = Find(stream);
   if (batch == nullptr) {
-    if (batches_.size() == kStreamsMax) return;
-    batch = &batches_.emplace_back(Batch{stream, now_ns, now_ns, {}});
+    if (batches_.size() == kStreamsMax) {
+      uncounted_added_ns_ = now_ns;
+      return;
+    }
+    batch = &batches_.emplace(stream, Batch{now_ns, now_ns, {}}).first->second;
   }
   batch->added_ns = now_ns;
   batch->due_ns = std::max(batch->due_ns, now_ns) + std::max<int64_t>(believed_ns, 0);
@@ -50,16 +66,19 @@ void QueueEstimate::Add(uint64_t stream, uint64_t kind, int64_t now_ns) {
     ++same->count;
   } else if (batch->work.size() < kKindsMax) {
     batch->work.push_back({kind, 1, believed_ns});
-    batch->has_unknown = batch->has_unknown || believed_ns < 0;
   } else {
     batch->teaches_nothing = true;
   }
+  if (believed_ns < 0 && !std::exchange(batch->has_unknown, true)) ++unknown_;
 }
 
 void QueueEstimate::Drained(uint64_t stream, int64_t now_ns) {
-  const auto found = std::ranges::find(batches_, stream, &Batch::stream);
+  const auto found = batches_.find(stream);
   if (found == batches_.end()) return;
-  if (!found->teaches_nothing) Learn(*found, std::max<int64_t>(now_ns - found->began_ns, 0));
+  const Batch& batch = found->second;
+  if (batch.has_unknown) untold_ns_ += std::clamp<int64_t>(now_ns - batch.due_ns, 0, kUnsureMaxNs);
+  if (!batch.teaches_nothing) Learn(batch, std::max<int64_t>(now_ns - batch.began_ns, 0));
+  if (batch.has_unknown) --unknown_;
   batches_.erase(found);
   if (batches_.empty()) queued_until_ns_ = told_until_ns_ = 0;
 }
@@ -97,6 +116,8 @@ void QueueEstimate::Learn(const Batch& batch, int64_t took_ns) {
 
 void QueueEstimate::Reset() {
   batches_.clear();
+  unknown_ = 0;
+  untold_ns_ = 0;
   queued_until_ns_ = told_until_ns_ = 0;
 }
 

@@ -20,13 +20,14 @@ CUresult EndStream(Worker& worker, CUstream stream) {
   BusyStreams& busy = worker.busy_streams();
   Gate& gate = worker.gate();
   CUcontext context = nullptr;
-  // What a captured stream was given before may still run; nobody can ask.
+  // What a captured stream was given before may still run; its mark tells (IdleWatch).
   const bool captured = Captures(driver, stream);
   const bool works = (captured || driver.cuStreamQuery(stream) == CUDA_ERROR_NOT_READY) &&
                      driver.cuStreamGetCtx(stream, &context) == CUDA_SUCCESS;
   if (works) busy.NoteOrphan(context);
   busy.Forget(stream);
   gate.held_streams().StreamGoes();
+  gate.idle_watch().StreamGoes(stream);
   // One that is destroyed later is asked until then.
   return works && !captured && gate.DestroysWhenDone(stream, context) ? CUDA_SUCCESS : driver.cuStreamDestroy_v2(stream);
 }

@@ -63,4 +63,4 @@ class PoolCase(unittest.TestCase):
     def end_all(self, job):
         """The last one: no server has a vGPU of it any more."""
         self.end(job)
-        wait_for(lambda: self.pool.grants() == {}, 10, "the vGPU's end")
+        wait_for(lambda: self.pool.grants() == {}, 60, "the vGPU's end")

@@ -24,12 +24,12 @@ def run(tessera, program, seed, pause_us):
     command = [tessera, "run", "--driver", "emulator", "--quiet", "--", program]
     try:
         done = subprocess.run(command, env={**os.environ, **setting}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              text=True, timeout=30, check=False)
+                              text=True, timeout=120, check=False)
         output, ended = done.stdout, f"exit code {done.returncode}"
         if done.returncode == 0 and output.splitlines()[-1:] == ["ok"]:
             return True
     except subprocess.TimeoutExpired as expired:
-        output, ended = str(expired.stdout), "not ended after 30 s"
+        output, ended = str(expired.stdout), "not ended after 120 s"
     print(output)
     print("failed:", ended, "of", " ".join(f"{k}={v}" for k, v in setting.items()), " ".join(command), flush=True)
     return False

@@ -1,9 +1,18 @@
 #include "server/emulator/driver/base/threads.h"
 
+#include <sys/resource.h>
+
 #include <thread>
 #include <utility>
 
 namespace tessera::emulator {
+namespace {
+
+// A GPU's work takes no processor from the program, the server and what is between them. Here it would: a copy's many steps, each of
+// another process, would wait for some kernel's time slice.
+constexpr int kNice = 5;
+
+}  // namespace
 
 void Threads::Run(std::function<void()> work) {
   std::unique_lock lock(mutex_);
@@ -20,6 +29,7 @@ void Threads::Run(std::function<void()> work) {
 }
 
 void Threads::Loop(std::function<void()> work) {
+  setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + kNice);  // of this thread, and of those that it starts
   while (true) {
     work();
     work = nullptr;

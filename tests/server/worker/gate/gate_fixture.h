@@ -7,6 +7,7 @@
 
 #include <cstring>
 #include <memory>
+#include <set>
 #include <thread>
 
 #include "generated/driver_table.h"
@@ -22,12 +23,14 @@ namespace tessera {
 inline constexpr uint64_t kMs = 1'000'000;
 inline const CUcontext kContext = reinterpret_cast<CUcontext>(0x300);
 inline const CUstream kCaptured = reinterpret_cast<CUstream>(0x200);
+inline std::set<CUstream> g_captures;  // they capture as well
 
 // A device whose streams are busy as long as the test says.
 inline std::atomic<bool> g_busy{false};
 inline std::atomic<int> g_questions{0};
 inline std::atomic<int> g_question_us{0};  // how long each takes
 inline std::atomic<int> g_destroyed{0};
+inline std::atomic<int> g_events{0};  // there are
 
 inline DriverTable MakeGateDriver() {
   DriverTable table{};
@@ -35,7 +38,8 @@ inline DriverTable MakeGateDriver() {
   table.cuCtxSetCurrent = [](CUcontext) { return CUDA_SUCCESS; };
   table.cuThreadExchangeStreamCaptureMode = [](CUstreamCaptureMode*) { return CUDA_SUCCESS; };
   table.cuStreamIsCapturing = [](CUstream stream, CUstreamCaptureStatus* status) {
-    *status = stream == kCaptured ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+    const bool captures = stream == kCaptured || g_captures.contains(stream);
+    *status = captures ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
     return CUDA_SUCCESS;
   };
   table.cuStreamGetCtx = [](CUstream, CUcontext* context) {
@@ -48,9 +52,21 @@ inline DriverTable MakeGateDriver() {
   };
   table.cuStreamQuery = [](CUstream stream) {
     EXPECT_NE(stream, kCaptured) << "a question ends a capture";
+    EXPECT_FALSE(g_captures.contains(stream)) << "a question ends a capture";
     ++g_questions;
     if (g_question_us > 0) usleep(static_cast<useconds_t>(g_question_us));
     return g_busy ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+  };
+  table.cuEventCreate = [](CUevent* event, unsigned) {
+    *event = reinterpret_cast<CUevent>(0x400);
+    ++g_events;
+    return CUDA_SUCCESS;
+  };
+  table.cuEventRecord = [](CUevent, CUstream) { return CUDA_SUCCESS; };
+  table.cuEventQuery = [](CUevent) { return g_busy ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS; };
+  table.cuEventDestroy_v2 = [](CUevent) {
+    --g_events;
+    return CUDA_SUCCESS;
   };
   table.cuStreamDestroy_v2 = [](CUstream) {
     ++g_destroyed;
@@ -66,6 +82,8 @@ class GateTest : public testing::Test {
     g_questions = 0;
     g_question_us = 0;
     g_destroyed = 0;
+    g_events = 0;
+    g_captures.clear();
     page_.row_count = 1;
     std::memset(page_.rows[0].uuid, kOneGpuUuid, sizeof(page_.rows[0].uuid));
     page_.alive_ns = UINT64_MAX;  // nothing here is about a broker that is silent, unless it says so

@@ -271,6 +271,81 @@ TEST_F(GateTest, CapturedWorkIsNoneAndIsNotAskedFor) {
   EXPECT_EQ(row().busy_since_ns, 0u);
 }
 
+// Nobody may ask a stream that captures.
+TEST_F(GateTest, WhatAStreamHadToDoBeforeItCapturesCounts) {
+  g_busy = true;
+  OpenFor(60'000 * kMs);
+  Work(1);
+  gate_->BeforeCapture(stream_);
+  g_captures.insert(stream_);
+  Close();
+  for (int i = 0; i < 3; ++i, usleep(1000)) EXPECT_NE(gate_->Rest(), kNoDeadline);
+  EXPECT_NE(row().busy_since_ns, 0u);
+  g_busy = false;
+  while (gate_->Rest() != kNoDeadline) usleep(100);
+  EXPECT_EQ(row().busy_since_ns, 0u);
+  EXPECT_EQ(g_events, 0);
+}
+
+TEST_F(GateTest, WhatAStreamHadToDoBeforeItJoinsACaptureCounts) {
+  g_busy = true;
+  OpenFor(60'000 * kMs);
+  Work(1);
+  gate_->BeforeWait(stream_);
+  EXPECT_EQ(g_events, 0);  // nothing captures
+  const CUstream origin = reinterpret_cast<CUstream>(next_stream_ += 0x100);
+  g_busy = false;
+  gate_->BeforeCapture(origin);
+  g_captures.insert(origin);
+  g_busy = true;
+  gate_->BeforeWait(stream_);
+  EXPECT_EQ(g_events, 1);
+  g_captures.insert(stream_);
+  for (int i = 0; i < 3; ++i, usleep(1000)) EXPECT_NE(gate_->Rest(), kNoDeadline);
+  g_busy = false;
+  while (gate_->Rest() != kNoDeadline) usleep(100);
+  EXPECT_EQ(row().busy_since_ns, 0u);
+}
+
+TEST_F(GateTest, WhatAStreamHadToDoBeforeItCapturedOutlivesIt) {
+  g_busy = true;
+  OpenFor(60'000 * kMs);
+  Work(1);
+  gate_->BeforeCapture(stream_);
+  g_captures.insert(stream_);
+  streams_.Forget(stream_);
+  gate_->idle_watch().StreamGoes(stream_);
+  for (int i = 0; i < 3; ++i, usleep(1000)) EXPECT_NE(gate_->Rest(), kNoDeadline);
+  g_busy = false;
+  while (gate_->Rest() != kNoDeadline) usleep(100);
+  EXPECT_EQ(row().busy_since_ns, 0u);
+  EXPECT_EQ(g_events, 0);
+}
+
+TEST_F(GateTest, MarksGoWithTheirContext) {
+  g_busy = true;
+  OpenFor(60'000 * kMs);
+  Work(1);
+  gate_->BeforeCapture(stream_);
+  EXPECT_EQ(g_events, 1);
+  gate_->idle_watch().ForgetContext(kContext);
+  EXPECT_EQ(g_events, 0);
+}
+
+TEST_F(GateTest, AKindIsLearnedAlsoFromAStreamThatIsDestroyed) {
+  g_busy = true;
+  OpenFor(60'000 * kMs);
+  Work(1);
+  streams_.Forget(stream_);
+  EXPECT_TRUE(gate_->DestroysWhenDone(stream_, kContext));
+  usleep(20'000);
+  g_busy = false;
+  while (gate_->Rest() != kNoDeadline) usleep(100);
+  const CUstream other = reinterpret_cast<CUstream>(next_stream_ += 0x100);
+  Work(1, other);
+  EXPECT_GE(row().queued_ns, 20 * kMs);
+}
+
 TEST_F(GateTest, AnArmedGateLetsInSoMuch) {
   Set({GateMode::kArmed, false, 0});
   gate_->Rest();

@@ -161,6 +161,45 @@ TEST_F(QueueEstimateTest, AKernelThatStaysKeepsNoOtherStreamWaiting) {
   EXPECT_FALSE(queue_.MayAdd(kOther, 1, kBudgetNs, now_ns_ + kMs));
 }
 
+TEST_F(QueueEstimateTest, OneUnknownPieceIsInAllStreamsAtATime) {
+  queue_.Add(kStream, 1, now_ns_);
+  EXPECT_FALSE(queue_.MayAdd(kOther, 2, kBudgetNs, now_ns_ + kMs));
+  EXPECT_TRUE(queue_.MayAdd(kOther, 2, kBudgetNs, now_ns_ + QueueEstimate::kPatienceNs));
+  queue_.Drained(kStream, now_ns_ + 2 * kMs);
+  EXPECT_TRUE(queue_.MayAdd(kOther, 2, kBudgetNs, now_ns_ + 2 * kMs));
+}
+
+TEST_F(QueueEstimateTest, UnknownPiecesThatDoNotEndHoldOthersUpForEverLonger) {
+  int pieces = 0;
+  for (int64_t end_ns = now_ns_ + 1'000 * kMs; now_ns_ < end_ns; now_ns_ += kMs) {
+    const auto kind = static_cast<uint64_t>(pieces);
+    if (!queue_.MayAdd(1'000 + kind, 10 + kind, kBudgetNs, now_ns_)) continue;
+    queue_.Add(1'000 + kind, 10 + kind, now_ns_);
+    ++pieces;
+  }
+  EXPECT_EQ(pieces, 6);  // at 0, 20, 60, 140, 300 and 620 ms
+}
+
+TEST_F(QueueEstimateTest, IntoFurtherStreamsOnePieceGoesInAtATime) {
+  Teach(1, kMs / 1'000);
+  for (size_t stream = 0; stream < QueueEstimate::kStreamsMax; ++stream) queue_.Add(1'000 + stream, 1, now_ns_);
+  EXPECT_TRUE(queue_.MayAdd(kOther, 1, kBudgetNs, now_ns_));
+  queue_.Add(kOther, 1, now_ns_);
+  EXPECT_FALSE(queue_.MayAdd(kOther, 1, kBudgetNs, now_ns_ + kMs));
+  EXPECT_TRUE(queue_.MayAdd(1'000, 1, kBudgetNs, now_ns_ + kMs));
+  EXPECT_TRUE(queue_.MayAdd(kOther, 1, kBudgetNs, now_ns_ + QueueEstimate::kPatienceNs));
+}
+
+TEST_F(QueueEstimateTest, HowLongUnknownWorkTookIsToldAfterwards) {
+  Teach(1, 3 * kMs);
+  EXPECT_EQ(queue_.TakeUntoldNs(), 3 * kMs);
+  EXPECT_EQ(queue_.TakeUntoldNs(), 0);
+  Teach(1, 9 * kMs);  // it was known
+  EXPECT_EQ(queue_.TakeUntoldNs(), 0);
+  Teach(2, 90'000 * kMs);
+  EXPECT_EQ(queue_.TakeUntoldNs(), QueueEstimate::kUnsureMaxNs);
+}
+
 TEST_F(QueueEstimateTest, TooManyKindsTeachNothing) {
   Teach(1, kMs);
   for (uint64_t kind = 1; kind < 100; ++kind) queue_.Add(kStream, kind, now_ns_);
