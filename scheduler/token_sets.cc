@@ -17,13 +17,12 @@ int64_t TokenEndNs(const GpuTime& gpu, VgpuId vgpu) { return gpu.holder() == vgp
 }  // namespace
 
 void TokenSets::Set(uint64_t session, std::span<const Part> parts) {
-  if (parts.size() < 2) {
-    sets_.erase(session);
-    return;
-  }
+  if (parts.size() < 2) parts = {};
+  if (parts.empty() && !sets_.contains(session)) return;
   Members& set = sets_[session];
   if (std::ranges::equal(set.parts, parts)) return;
-  set = {.parts = {parts.begin(), parts.end()}};
+  set.parts.assign(parts.begin(), parts.end());
+  set.granted = false;
 }
 
 void TokenSets::Assemble(std::span<const GpuTime* const> gpus, int64_t now_ns, const Tell& tell) {
@@ -52,15 +51,17 @@ void TokenSets::SayWhoWaits(const Round& round, const Members& set) {
 }
 
 void TokenSets::NoteFailures(const Round& round, Members& set) {
-  uint64_t failed = 0;
-  for (const Part& part : set.parts) failed += round.gpus[part.gpu]->state(part.vgpu).sets_failed;
-  if (failed > set.failed && !set.is_new) {
-    set.retry_at_ns = round.now_ns + set.retry_ns;
-    set.retry_ns = std::min(2 * set.retry_ns, kRetryMaxNs);
-    set.granted = false;
+  bool failed = false;
+  for (const Part& part : set.parts) {
+    const Failures now = {part.vgpu, round.gpus[part.gpu]->state(part.vgpu).sets_failed};
+    Failures& before = set.failed.try_emplace(part.gpu, now).first->second;
+    failed = failed || (before.vgpu == now.vgpu && now.count > before.count);
+    before = now;
   }
-  set.failed = failed;
-  set.is_new = false;
+  if (!failed) return;
+  set.retry_at_ns = round.now_ns + set.retry_ns;
+  set.retry_ns = std::min(2 * set.retry_ns, kRetryMaxNs);
+  set.granted = false;
 }
 
 int64_t TokenSets::AssembledAtNs(const Round& round, const Members& set) {

@@ -11,9 +11,10 @@
 //
 // A vGPU does not join if it is at its limit, or too far ahead of its share on its GPU (Policy::MayJoin). In that case, or when a
 // GPU is free too late, each GPU gives its token alone to a session that has work for it, as without sets. After an attempt that
-// left a GPU idle for nothing the next one waits for kRetryMinNs. The wait doubles with each further failure. Where two sets want
-// the same GPUs the first that was appointed goes first. No GPU is held for longer than GpuTime::kAssembleNs, so sets cannot
-// block one another for ever.
+// left a GPU idle for nothing the next one waits for kRetryMinNs. The wait doubles with each further failure. It is the
+// session's, also when it works on other GPUs now, or on one: else one that changes its GPUs all the time would leave them idle
+// all the time. Where two sets want the same GPUs the first that was appointed goes first. No GPU is held for longer than
+// GpuTime::kAssembleNs, so sets cannot block one another for ever.
 //
 // It owns no GpuTime. Equal calls give equal orders. Each order is an event of one GpuTime, so the record of one GPU can be
 // replayed alone. One thread.
@@ -54,19 +55,24 @@ class TokenSets {
   };
   using Tell = std::function<void(const SetOrder&)>;
 
-  // Sets the session's parts, one for each of its GPUs. Fewer than two parts mean that it has no set. Call it before a part
-  // leaves its GPU.
+  // Sets the session's parts, one for each of its GPUs. Fewer than two parts mean that it has no set for now. Call it before a
+  // part leaves its GPU.
   void Set(uint64_t session, std::span<const Part> parts);
+  // The session ends.
+  void Forget(uint64_t session) { sets_.erase(session); }
   // Makes what orders are due. `gpus`: all GPUs of the server; Decide(now_ns) was called on each that had news. `tell` carries
   // out each order before it returns.
   void Assemble(std::span<const GpuTime* const> gpus, int64_t now_ns, const Tell& tell);
 
  private:
+  struct Failures {
+    VgpuId vgpu = 0;
+    uint64_t count = 0;  // VgpuState::sets_failed
+  };
   struct Members {
-    std::vector<Part> parts;
-    uint64_t failed = 0;   // VgpuState::sets_failed of all its parts
-    bool is_new = true;    // its failures so far are those of another set
-    bool granted = false;  // and nothing has failed since
+    std::vector<Part> parts;              // none, or two at least
+    std::map<size_t, Failures> failed{};  // by GPU, also of those that it worked on before
+    bool granted = false;                 // and nothing has failed since
     int64_t retry_ns = kRetryMinNs;
     int64_t retry_at_ns = 0;  // until then each GPU gives its token alone
   };

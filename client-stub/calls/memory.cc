@@ -9,6 +9,7 @@
 #include "client-stub/session/context.h"
 #include "client-stub/session/session.h"
 #include "client-stub/session/thread_state.h"
+#include "client-stub/sharing/share_token.h"
 #include "generated/client/memory.h"
 #include "generated/messages/host_memory.h"
 
@@ -50,6 +51,7 @@ CUresult FreeManaged(Call& call, CUdeviceptr dptr) {
 CUresult Custom_cuMemAlloc_v2(Call& call, CUdeviceptr* dptr, size_t bytesize) {
   if (!call.ok()) return call.result();
   if (dptr == nullptr || bytesize == 0) return call.Fail(CUDA_ERROR_INVALID_VALUE);
+  TellClosedDescriptors();
   cuMemAlloc_v2Request request;
   request.bytesize = bytesize;
   cuMemAlloc_v2Reply reply;
@@ -67,6 +69,7 @@ CUresult Custom_cuMemAllocPitch_v2(Call& call, CUdeviceptr* dptr, size_t* pPitch
       (ElementSizeBytes != 4 && ElementSizeBytes != 8 && ElementSizeBytes != 16)) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
+  TellClosedDescriptors();
   cuMemAllocPitch_v2Request request;
   request.WidthInBytes = WidthInBytes;
   request.Height = Height;

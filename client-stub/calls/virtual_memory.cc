@@ -37,6 +37,7 @@ CUresult Custom_cuMemCreate(Call& call, CUmemGenericAllocationHandle* handle, si
   if (!call.ok()) return call.result();
   if (handle == nullptr || prop == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
   if (IsHostLocation(prop->location)) return CreateHostAllocation(call, handle, size, *prop, flags);
+  TellClosedDescriptors();
   cuMemCreateRequest request;
   request.handle = call.Mint(HandleKind::kMemoryAllocation);
   if (!call.ok()) return call.result();

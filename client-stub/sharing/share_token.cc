@@ -60,9 +60,12 @@ int SharedDescriptors::Make(const TokenBytes& token) {
 std::vector<TokenBytes> SharedDescriptors::TakeClosed() {
   std::vector<TokenBytes> closed;
   MutexLock lock(mutex_);
+  std::vector<pollfd> states;
+  for (const Kept& kept : kept_) states.push_back({kept.end.get(), 0, 0});
+  if (states.empty() || poll(states.data(), states.size(), 0) <= 0) return closed;
+  size_t place = 0;
   std::erase_if(kept_, [&](const Kept& kept) {
-    pollfd state{kept.end.get(), 0, 0};
-    if (poll(&state, 1, 0) <= 0 || (state.revents & POLLHUP) == 0) return false;
+    if ((states[place++].revents & POLLHUP) == 0) return false;
     closed.push_back(kept.token);
     return true;
   });

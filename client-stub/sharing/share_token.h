@@ -49,7 +49,7 @@ class SharedDescriptors {
   std::vector<Kept> kept_ GUARDED_BY(mutex_);
 };
 
-// Tells the server which shares nobody can open any more. Calls that share or release memory do this first.
+// Tells the server which shares nobody can open any more. Calls that share, allocate or release memory do this first.
 void TellClosedDescriptors();
 
 // The descriptors of this process.

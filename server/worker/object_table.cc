@@ -89,7 +89,7 @@ void ObjectTable::InsertLocked(HandleId id, uint64_t object, HandleId owner) {
     place.store(chunk, std::memory_order_release);
   }
   Slot& slot = (*chunk)[id.slot() % kChunkSlots];
-  if (slot.id.load(std::memory_order_relaxed) != 0) ClearSlot(slot);
+  if (slot.id.load(std::memory_order_relaxed) != 0) ClearSlot(slot, Removal::kReplaced);
   slot.object.store(object, std::memory_order_release);
   slot.owner = owner.value();
   slot.id.store(id.value(), std::memory_order_release);
@@ -97,14 +97,14 @@ void ObjectTable::InsertLocked(HandleId id, uint64_t object, HandleId owner) {
   ++size_;
 }
 
-void ObjectTable::ClearSlot(Slot& slot) {
+void ObjectTable::ClearSlot(Slot& slot, Removal how) {
   const HandleId id(slot.id.load(std::memory_order_relaxed));
   slot.id.store(0, std::memory_order_release);
   const auto entry = by_object_.find(Key{id.kind(), slot.object.load(std::memory_order_relaxed)});
   if (entry != by_object_.end() && entry->second == id) by_object_.erase(entry);
   if (id.server_minted()) minted_.Release(id);
   --size_;
-  if (removed_) removed_(id, slot.object.load(std::memory_order_relaxed));
+  if (removed_) removed_(id, slot.object.load(std::memory_order_relaxed), how);
 }
 
 bool ObjectTable::Remove(HandleId id, uint64_t* object) {
@@ -112,7 +112,7 @@ bool ObjectTable::Remove(HandleId id, uint64_t* object) {
   uint64_t found = 0;
   if (!Find(id, &found)) return false;
   if (id.kind() == HandleKind::kContext) primary_of_green_.erase(id);
-  ClearSlot((*chunks_[id.slot() / kChunkSlots].load(std::memory_order_relaxed))[id.slot() % kChunkSlots]);
+  ClearSlot((*chunks_[id.slot() / kChunkSlots].load(std::memory_order_relaxed))[id.slot() % kChunkSlots], Removal::kFreed);
   if (object != nullptr) *object = found;
   return true;
 }
@@ -142,7 +142,7 @@ void ObjectTable::RemoveOwned(HandleId owner, const std::function<void(HandleId 
       const HandleId id(slot.id.load(std::memory_order_relaxed));
       if (id.is_null() || slot.owner != owner.value() || !EndsWithContext(id.kind())) continue;
       visit(id, slot.object.load(std::memory_order_relaxed));
-      ClearSlot(slot);
+      ClearSlot(slot, Removal::kFreed);
     }
   }
 }

@@ -60,9 +60,13 @@ class ObjectTable {
   // The handle of an object; a zero handle when it has none.
   HandleId HandleOf(HandleKind kind, uint64_t object) const EXCLUDES(mutex_);
 
+  enum class Removal {
+    kFreed,     // the object was freed, or ended with its context
+    kReplaced,  // another object was entered in its slot: nobody freed it, and nobody can any more
+  };
   // `removed` is called for each handle that is not live any more, whoever removed it, and must not call back into the table.
   // Once, before the first record.
-  void OnRemoved(std::function<void(HandleId id, uint64_t object)> removed) EXCLUDES(mutex_) {
+  void OnRemoved(std::function<void(HandleId id, uint64_t object, Removal how)> removed) EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     removed_ = std::move(removed);
   }
@@ -100,7 +104,7 @@ class ObjectTable {
   HandleId HolderOfLocked(HandleId context, HandleKind kind) const REQUIRES(mutex_);
   std::atomic<bool> had_green_{false};
   std::map<HandleId, HandleId> primary_of_green_ GUARDED_BY(mutex_);
-  void ClearSlot(Slot& slot) REQUIRES(mutex_);
+  void ClearSlot(Slot& slot, Removal how) REQUIRES(mutex_);
 
   const uint32_t session_index_;
   mutable Mutex mutex_;
@@ -108,7 +112,7 @@ class ObjectTable {
   std::array<std::atomic<Chunk*>, kChunks> chunks_{};
   std::unordered_map<Key, HandleId, KeyHash> by_object_ GUARDED_BY(mutex_);
   size_t size_ GUARDED_BY(mutex_) = 0;
-  std::function<void(HandleId id, uint64_t object)> removed_ GUARDED_BY(mutex_);
+  std::function<void(HandleId id, uint64_t object, Removal how)> removed_ GUARDED_BY(mutex_);
 };
 
 }  // namespace tessera

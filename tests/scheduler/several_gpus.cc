@@ -7,6 +7,13 @@
 #include "scheduler/policies/policies.h"
 
 namespace tessera {
+namespace {
+
+bool HasGpu(const std::vector<TokenSets::Part>& parts, size_t gpu) {
+  return std::ranges::any_of(parts, [&](const TokenSets::Part& part) { return part.gpu == gpu; });
+}
+
+}  // namespace
 
 SeveralGpus::SeveralGpus(size_t gpus, bool sets, std::string_view policy) : sets_(sets), gpus_(gpus) {
   for (Gpu& gpu : gpus_) {
@@ -22,7 +29,6 @@ void SeveralGpus::Add(const Program& program) {
   each.rests_until_ns = each.began_ns = std::max(program.begin_ns, now_ns_);
   each.lanes.resize(gpus_.size());
   for (const Launch& launch : program.steps) each.lanes[launch.gpu].used = true;
-  std::vector<TokenSets::Part> parts;
   for (size_t gpu = 0; gpu < gpus_.size(); ++gpu) {
     if (!each.lanes[gpu].used) continue;
     TracedGpuTime& time = *gpus_[gpu].time;
@@ -31,15 +37,33 @@ void SeveralGpus::Add(const Program& program) {
     ASSERT_TRUE(vgpu.ok()) << vgpu.status().message();
     each.lanes[gpu].vgpu = vgpu.value();
     each.lanes[gpu].session = time.SessionCame(vgpu.value(), now_ns_);
-    parts.push_back({gpu, vgpu.value(), each.lanes[gpu].session});
   }
-  if (!sets_ || parts.size() < 2) return;
-  for (const TokenSets::Part& part : parts) gpus_[part.gpu].time->SetTogether(each.lanes[part.gpu].session, true, now_ns_);
-  token_sets_.Set(programs_.size(), parts);
+  SetParts(programs_.size() - 1, gpus_.size());
+}
+
+void SeveralGpus::SetParts(size_t program, size_t count) {
+  const Running& each = *programs_[program];
+  std::vector<TokenSets::Part> parts;
+  for (size_t gpu = 0; gpu < gpus_.size() && parts.size() < count; ++gpu) {
+    if (each.lanes[gpu].used) parts.push_back({gpu, each.lanes[gpu].vgpu, each.lanes[gpu].session});
+  }
+  if (!sets_) return;
+  for (size_t gpu = 0; gpu < gpus_.size(); ++gpu) {
+    const Lane& lane = each.lanes[gpu];
+    const bool together = parts.size() >= 2 && HasGpu(parts, gpu);
+    TracedGpuTime& time = *gpus_[gpu].time;
+    if (lane.used && time.time().together(lane.session) != together) time.SetTogether(lane.session, together, now_ns_);
+  }
+  token_sets_.Set(program + 1, parts);
 }
 
 void SeveralGpus::RunFor(int64_t length_ns) {
   for (const int64_t end_ns = now_ns_ + length_ns; now_ns_ < end_ns; now_ns_ += kStepNs) {
+    for (size_t i = 0; i < programs_.size(); ++i) {
+      const Program& program = programs_[i]->program;
+      if (program.set_changes_ns == 0 || now_ns_ % program.set_changes_ns != 0) continue;
+      SetParts(i, now_ns_ / program.set_changes_ns % 2 == 0 ? gpus_.size() : program.set_gpus);
+    }
     for (const auto& each : programs_) Act(*each);
     for (const auto& each : programs_) Report(*each);
     Answer();

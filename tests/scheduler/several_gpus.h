@@ -32,6 +32,8 @@ struct Program {
   bool collective = false;         // the first kernels in its GPUs' queues run only while all of them do
   bool one_after_another = false;  // each kernel waits for the one before
   int64_t rest_ns = 0;             // between steps
+  int64_t set_changes_ns = 0;  // so often its set is that of the first `set_gpus` of its GPUs instead of all, and back; 0: never
+  size_t set_gpus = 0;
   int64_t begin_ns = 0;
   int64_t end_ns = kNever;
   Priority priority = Priority::kNormal;
@@ -93,6 +95,8 @@ class SeveralGpus {
     int64_t idle_since_ns = -1, longest_idle_ns = 0, idle_ns = 0, held_ns = 0;
   };
 
+  // Tells the set of a program, which is that of so many of its GPUs.
+  void SetParts(size_t program, size_t count);
   void Act(Running& each);
   void Work(Running& each);
   void Report(Running& each);

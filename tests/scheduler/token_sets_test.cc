@@ -99,6 +99,28 @@ TEST(TokenSetsTest, WhoDoesNotUseASetIsNotGivenItOften) {
   EXPECT_GE(server->figures(2).billed_ns[1], 4500 * kMs);
 }
 
+// It has next to no use for tokens of the other GPUs, and its set is another one, or none, ten times a second.
+TEST(TokenSetsTest, WhoChangesItsGpusKeepsItsBackOff) {
+  std::vector<Launch> steps(50, Launch{0, 10 * kMs});
+  steps.insert(steps.end(), {{1, 100'000}, {2, 100'000}});
+  for (const size_t set_gpus : {0, 2}) {
+    const auto server = RunOf(3, true,
+                              {{.name = "a",
+                                .request = 0.4,
+                                .steps = steps,
+                                .one_after_another = true,
+                                .set_changes_ns = 100 * kMs,
+                                .set_gpus = set_gpus},
+                               {.name = "b", .request = 0.4, .steps = {{0, kMs}}},
+                               {.name = "c", .request = 0.4, .steps = {{1, kMs}}},
+                               {.name = "d", .request = 0.4, .steps = {{2, kMs}}}});
+    for (const size_t gpu : {1, 2}) {
+      EXPECT_LE(server->idle_ns(gpu), 20 * kMs) << set_gpus << " " << gpu;
+      EXPECT_LE(server->longest_idle_ns(gpu), kIdleMaxNs);
+    }
+  }
+}
+
 // What it could not use on one GPU while it waited for the other one is no claim to all of it.
 TEST(TokenSetsTest, WhoWaitedElsewhereDoesNotComeBackWithAllOfThat) {
   SeveralGpus server(2, true);

@@ -71,7 +71,7 @@ class Memory(VgpuTest):
         ran = self.limited(check=False)
         self.assertEqual((ran.returncode, ran.stderr), (0, ""), ran.stdout + self.server.words())
         held = {path: int(bytes_) for path, bytes_, _, _ in map(str.split, ran.stdout.splitlines())}
-        self.assertEqual(len(held), 15)
+        self.assertEqual(len(held), 17)
         for path, bytes_ in held.items():
             # Small blocks share pieces of 2 MiB.
             self.assertLessEqual(bytes_, LIMIT, path)

@@ -32,9 +32,9 @@ void Do_cuMemMapArrayAsync(CallContext& call, const cuMemMapArrayAsyncRequest& r
   if (!call.ok()) return call.Finish(call.error());
   const CUresult result = call.driver().cuMemMapArrayAsync(maps.data(), static_cast<unsigned>(maps.size()), stream);
   PhysicalMemory& physical = call.worker().parts().memory().charges().physical();
-  for (const CUarrayMapInfo& map : maps) {
-    if (result == CUDA_SUCCESS && map.memOperationType == CU_MEM_OPERATION_TYPE_MAP) {
-      physical.MappedInArray(map.memHandle.memHandle);
+  for (size_t i = 0; i < maps.size(); ++i) {
+    if (result == CUDA_SUCCESS && maps[i].memOperationType == CU_MEM_OPERATION_TYPE_MAP) {
+      physical.MappedInArray(HandleId(request.allocations[i]));
     }
   }
   call.Finish(result);

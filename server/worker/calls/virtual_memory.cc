@@ -63,7 +63,7 @@ void Do_cuMemCreate(CallContext& call, const cuMemCreateRequest& request) {
   const auto charged = [&] { return Charged(ledger, device, MemoryKind::kAllocations, request.size, create); };
   const CUresult result = on_device ? WithRoom(call.worker(), device, request.size, charged) : create();
   if (result == CUDA_SUCCESS) {
-    if (on_device) Held(call).physical().Made(allocation, HeldMemory(ledger, device, MemoryKind::kAllocations, request.size));
+    if (on_device) Held(call).physical().Made(request.handle, HeldMemory(ledger, device, MemoryKind::kAllocations, request.size));
     call.New(request.handle, allocation);
   }
   call.Finish(result, cuMemCreateReply{});
@@ -74,7 +74,7 @@ void Do_cuMemMap(CallContext& call, const cuMemMapRequest& request) {
   if (!call.ok()) return call.Finish(call.error());
   if (!Reserved(call).Contains(request.ptr, request.size)) return call.Finish(CUDA_ERROR_INVALID_VALUE);
   const CUresult result = call.driver().cuMemMap(request.ptr, request.size, request.offset, handle, request.flags);
-  if (result == CUDA_SUCCESS) Held(call).physical().Mapped(Range{request.ptr, request.size}, handle);
+  if (result == CUDA_SUCCESS) Held(call).physical().Mapped(Range{request.ptr, request.size}, request.handle);
   call.Finish(result);
 }
 
@@ -96,7 +96,7 @@ void Do_cuMemRetainAllocationHandle(CallContext& call, const cuMemRetainAllocati
   // The driver only looks the address up.
   const CUresult result = call.driver().cuMemRetainAllocationHandle(&allocation, reinterpret_cast<void*>(request.address));
   if (result == CUDA_SUCCESS) {
-    Held(call).physical().Retained(allocation, request.address);
+    Held(call).physical().Retained(request.handle, request.address);
     call.New(request.handle, allocation);
   }
   call.Finish(result, cuMemRetainAllocationHandleReply{});

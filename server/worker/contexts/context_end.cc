@@ -32,6 +32,8 @@ CUresult PrepareContextEnd(Worker& worker, HandleId id, CUcontext context) {
   worker.done_words().EndContext(context);
   worker.parts().sharing().EndContext(id);
   worker.parts().memory().EndContext(id.value());
+  // A helper thread may have shared a block between the two: it holds memory that is counted no more.
+  worker.parts().sharing().EndContext(id);
   worker.SetContext(CUcontext(nullptr));
   return work;
 }

@@ -11,9 +11,10 @@ Charges::Charges(Worker& worker)
       pools_(worker.driver(), ledger_),
       graphs_(worker.driver(), ledger_),
       limits_(worker.driver(), ledger_) {
-  worker.objects().OnRemoved([this](HandleId id, uint64_t object) {
+  worker.objects().OnRemoved([this](HandleId id, uint64_t object, ObjectTable::Removal how) {
+    if (how == ObjectTable::Removal::kReplaced) return Lose(id, object);
     switch (id.kind()) {
-      case HandleKind::kMemoryAllocation: return physical_.Released(object);
+      case HandleKind::kMemoryAllocation: return physical_.Released(id);
       case HandleKind::kMemoryPool: return pools_.Destroyed(reinterpret_cast<CUmemoryPool>(object));
       case HandleKind::kGraphExec:
         graphs_.ForgetInstance(reinterpret_cast<CUgraphExec>(object));
@@ -26,6 +27,20 @@ Charges::Charges(Worker& worker)
       default: return;
     }
   });
+}
+
+void Charges::Lose(HandleId id, uint64_t object) {
+  switch (id.kind()) {
+    case HandleKind::kMemoryAllocation: return physical_.Lost(id);
+    case HandleKind::kGraphExec:
+      graphs_.ForgetInstance(reinterpret_cast<CUgraphExec>(object));
+      return needs_.Forget(reinterpret_cast<CUgraphExec>(object));
+    case HandleKind::kArray:
+    case HandleKind::kMipmappedArray:
+    case HandleKind::kModule:
+    case HandleKind::kLibrary: return objects_.Lose(id.value());
+    default: return;  // pools and contexts are counted on as they are
+  }
 }
 
 void Charges::Measure(CUdevice device) {

@@ -11,11 +11,14 @@
 // | heap, printf buffer, stacks and local memory of contexts | limits(); needs() says what graphs add to them |
 // | arrays, variables of modules and libraries | objects(), as long as their handle lives |
 //
-// Contexts (with the local memory that they begin with), code and queues are not the program's, and are not counted. Any thread.
+// Memory that outlives its handle, or its call, is counted on: README.md has each such call. A handle that a client uses again
+// for another object, without having freed the first, gives nothing back. Contexts (with the local memory that they begin with),
+// code and queues are not the program's, and are not counted. Any thread.
 #pragma once
 
 #include <cuda.h>
 
+#include "protocol/wire/handle.h"
 #include "server/worker/memory/graph_charges.h"
 #include "server/worker/memory/graph_needs.h"
 #include "server/worker/memory/held_memory.h"
@@ -51,6 +54,9 @@ class Charges {
   bool Trim(CUdevice device);
 
  private:
+  // The handle names something else now, and its object was not freed: what it holds stays counted.
+  void Lose(HandleId id, uint64_t object);
+
   MemoryLedger ledger_;
   PhysicalMemory physical_;
   PoolCharges pools_;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "protocol/base/mutex.h"
 #include "server/worker/memory/memory_ledger.h"
@@ -45,20 +46,34 @@ class HeldMemory {
 // What objects hold, by the number of their handle. Any thread.
 class HeldObjects {
  public:
-  // Replaces what the object held before.
+  // The object holds this. What it held before is held until the session ends: its handle names something else now.
   void Keep(uint64_t object, HeldMemory memory) EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
-    held_[object] = std::move(memory);
+    LoseLocked(object);
+    held_.insert_or_assign(object, std::move(memory));
   }
   // Gives back what the object held: the driver has its memory back.
   void Drop(uint64_t object) EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     held_.erase(object);
   }
+  // The object is not known by its handle any more, and was not freed: what it held is held until the session ends.
+  void Lose(uint64_t object) EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    LoseLocked(object);
+  }
 
  private:
+  void LoseLocked(uint64_t object) REQUIRES(mutex_) {
+    const auto found = held_.find(object);
+    if (found == held_.end()) return;
+    lost_.push_back(std::move(found->second));
+    held_.erase(found);
+  }
+
   Mutex mutex_;
   std::map<uint64_t, HeldMemory> held_ GUARDED_BY(mutex_);
+  std::vector<HeldMemory> lost_ GUARDED_BY(mutex_);
 };
 
 }  // namespace tessera

@@ -19,7 +19,8 @@ uint64_t PoolCharges::Attribute(CUmemoryPool pool, CUmemPool_attribute attribute
 }
 
 void PoolCharges::MeasureOne(CUmemoryPool handle, Pool& pool) const {
-  const uint64_t reserved = Attribute(handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+  cuuint64_t reserved = 0;
+  if (driver_.cuMemPoolGetAttribute(handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved) != CUDA_SUCCESS) return;
   if (reserved > pool.counted_bytes) ledger_.Add(pool.device, pool.kind, reserved - pool.counted_bytes);
   if (reserved < pool.counted_bytes) ledger_.Give(pool.device, pool.kind, pool.counted_bytes - reserved);
   pool.counted_bytes = reserved;
@@ -56,7 +57,7 @@ void PoolCharges::Made(CUmemoryPool pool, CUdevice device) {
 bool PoolCharges::Imported(CUdeviceptr address, uint64_t bytes) {
   int device = 0;
   if (driver_.cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) != CUDA_SUCCESS) return true;
-  if (!ledger_.limited(device)) return true;
+  // Also without a limit: one that comes later counts it.
   if (!ledger_.Take(device, MemoryKind::kImports, bytes)) return false;
   const auto one = std::make_shared<Pool>(ledger_, device, MemoryKind::kImports);
   one->counted_bytes = bytes;
@@ -122,6 +123,11 @@ void PoolCharges::UndoFree(CUdeviceptr address, Freeing freeing) {
   MutexLock lock(mutex_);
   live_[address] = std::static_pointer_cast<Pool>(std::move(freeing));
   ending_.fetch_sub(1, std::memory_order_release);
+}
+
+std::shared_ptr<void> PoolCharges::Of(CUmemoryPool pool) {
+  MutexLock lock(mutex_);
+  return Find(pool);
 }
 
 void PoolCharges::Destroyed(CUmemoryPool pool) {

@@ -46,6 +46,9 @@ class PoolCharges {
   void EndFree(Freeing freeing);
   // Undoes BeginFree(): the driver has refused the free.
   void UndoFree(CUdeviceptr address, Freeing freeing) EXCLUDES(mutex_);
+  // Returns what is counted for the pool; null: it has no memory of its own. Who keeps it (an exported descriptor) holds what the
+  // pool had when it was destroyed.
+  std::shared_ptr<void> Of(CUmemoryPool pool) EXCLUDES(mutex_);
   // The pool is destroyed. The driver keeps the memory of its allocations until they are freed.
   void Destroyed(CUmemoryPool pool) EXCLUDES(mutex_);
   // Counts what the pools of `device` have reserved by now.
@@ -70,7 +73,7 @@ class PoolCharges {
   CUdevice DeviceOf(CUmemoryPool pool) const;
   Shared Find(CUmemoryPool pool) REQUIRES(mutex_);
   uint64_t Attribute(CUmemoryPool pool, CUmemPool_attribute attribute) const;
-  // Counts what the pool has reserved by now.
+  // Counts what the pool has reserved by now; nothing changes where the driver does not say.
   void MeasureOne(CUmemoryPool handle, Pool& pool) const;
   // Returns the growth that an allocation of `bytes` may cause, as far as it is known before.
   uint64_t GrowthFor(CUmemoryPool pool, uint64_t bytes) const;

@@ -54,6 +54,15 @@ CUresult Sharing::Refused(const Status& published) {
 CUresult Sharing::ShareBlock(const Range& range, ShareToken* token) {
   if (broker_ == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
   MutexLock lock(mutex_);
+  // Whoever frees a block marks it first, and then looks whether anything is shared. From here on it finds something, waits for
+  // this lock, and ends the share. Else the server's descriptor would hold memory that is counted no more.
+  shared_count_.store(shared_.size() + 1, std::memory_order_seq_cst);
+  const CUresult result = ShareBlockLocked(range, token);
+  shared_count_.store(shared_.size(), std::memory_order_release);
+  return result;
+}
+
+CUresult Sharing::ShareBlockLocked(const Range& range, ShareToken* token) {
   const std::optional<DeviceHeap::BlockPlace> place = heap_.PlaceOf(range.base);
   if (!place || place->block.base != range.base || place->block.bytes < range.bytes) return CUDA_ERROR_INVALID_VALUE;
   const Key key{ShareKind::kBlock, place->block.base};
@@ -92,17 +101,32 @@ CUresult Sharing::ShareEvent(CUevent event, ShareToken* token) {
   return Publish(key, HandleId(), facts, -1, token);
 }
 
-CUresult Sharing::ShareDescriptor(ShareKind kind, int fd, uint64_t bytes, ShareToken* token) {
+CUresult Sharing::ShareDescriptor(ShareKind kind, int fd, uint64_t bytes, std::shared_ptr<void> memory, ShareToken* token) {
   if (broker_ == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
   ShareFacts facts;
   facts.kind = kind;
   facts.allocation_bytes = bytes;
   *token = NewShareToken();
-  return Refused(broker_->Publish(*token, facts, fd));
+  const Status published = broker_->Publish(*token, facts, fd);
+  // Without an answer the server may have the descriptor.
+  if (published.ok() || published.code() == StatusCode::kTimedOut || published.code() == StatusCode::kUnavailable) {
+    MutexLock lock(mutex_);
+    descriptors_[*token] = std::move(memory);
+  }
+  return Refused(published);
 }
 
 void Sharing::Revoke(const ShareToken& token) {
-  if (broker_ != nullptr) broker_->Revoke(token);
+  if (broker_ == nullptr) return;
+  broker_->Revoke(token);
+  MutexLock lock(mutex_);
+  descriptors_.erase(token);
+}
+
+std::shared_ptr<void> Sharing::MemoryOf(const ShareToken& token) {
+  MutexLock lock(mutex_);
+  const auto found = descriptors_.find(token);
+  return found == descriptors_.end() ? nullptr : found->second;
 }
 
 void Sharing::Forget(const Key& key) {
@@ -207,9 +231,10 @@ CUresult Sharing::Map(int fd, const ShareFacts& facts, Opened* opened) {
 
 void Sharing::Unmap(const Opened& opened) {
   const CUresult result = worker_.driver().cuMemUnmap(opened.mapped.base, opened.mapped.bytes);
-  // An address whose mapping could not be removed must not be handed out again.
+  // An address whose mapping could not be removed must not be handed out again, and what is mapped still holds the memory.
   if (result == CUDA_SUCCESS) heap_.ReleaseForeign(opened.mapped.base);
-  worker_.driver().cuMemRelease(opened.physical);
+  const CUresult released = worker_.driver().cuMemRelease(opened.physical);
+  if (result != CUDA_SUCCESS || released != CUDA_SUCCESS) return;
   worker_.parts().memory().charges().ledger().Give(opened.block.device, MemoryKind::kImports, opened.mapped.bytes);
 }
 

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 
 #include "protocol/base/mutex.h"
@@ -44,9 +45,14 @@ class Sharing {
     if (shared_count_.load(std::memory_order_acquire) != 0) Forget(Key{ShareKind::kEvent, reinterpret_cast<uint64_t>(event)});
   }
   // A new share of an object that the driver has exported as `fd`, which stays the caller's. `bytes`: of a physical allocation.
-  CUresult ShareDescriptor(ShareKind kind, int fd, uint64_t bytes, ShareToken* token);
+  // `memory`: what is counted for the object. It is kept until Revoke(), since the server's copy of the descriptor holds the
+  // driver's memory after its handle was released.
+  CUresult ShareDescriptor(ShareKind kind, int fd, uint64_t bytes, std::shared_ptr<void> memory, ShareToken* token)
+      EXCLUDES(mutex_);
   // The client's program has closed every copy of the descriptor that named the share.
-  void Revoke(const ShareToken& token);
+  void Revoke(const ShareToken& token) EXCLUDES(mutex_);
+  // The `memory` of a share that this session made by ShareDescriptor(); null: it is none of them.
+  std::shared_ptr<void> MemoryOf(const ShareToken& token) EXCLUDES(mutex_);
 
   // What is shared under a token. `none` when nothing is; CUDA_ERROR_NOT_SUPPORTED when it is something of another kind.
   CUresult Fetch(const ShareToken& token, ShareKind kind, CUresult none, Share* share);
@@ -87,6 +93,7 @@ class Sharing {
     unsigned openings = 0;  // 0: closed, and mapped until no work uses it
   };
 
+  CUresult ShareBlockLocked(const Range& range, ShareToken* token) REQUIRES(mutex_);
   CUresult Publish(const Key& key, HandleId context, const ShareFacts& facts, int fd, ShareToken* token) REQUIRES(mutex_);
   // The result of the call; tells why.
   CUresult Refused(const Status& published);
@@ -102,6 +109,7 @@ class Sharing {
   Mutex mutex_;
   std::map<Key, Shared> shared_ GUARDED_BY(mutex_);
   std::map<uint64_t, Opened> opened_ GUARDED_BY(mutex_);  // by address of the block
+  std::map<ShareToken, std::shared_ptr<void>> descriptors_ GUARDED_BY(mutex_);
 };
 
 }  // namespace tessera

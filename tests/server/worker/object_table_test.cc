@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <map>
 #include <set>
 #include <thread>
 
@@ -55,6 +56,20 @@ TEST(ObjectTable, AHandleReplacesWhatStoodInItsSlot) {
   EXPECT_TRUE(table.HandleOf(HandleKind::kEvent, 0x10).is_null());
   EXPECT_TRUE(table.Find(Client(HandleKind::kStream, 0, 2), &object));
   EXPECT_EQ(table.size(), 1u);
+}
+
+TEST(ObjectTable, SaysWhetherAnObjectWasFreedOrReplaced) {
+  ObjectTable table(kSession);
+  std::map<uint64_t, ObjectTable::Removal> removed;
+  table.OnRemoved([&](HandleId, uint64_t object, ObjectTable::Removal how) { removed[object] = how; });
+  const HandleId context = Client(HandleKind::kContext, 9), allocation = Client(HandleKind::kMemoryAllocation, 0);
+  ASSERT_TRUE(table.Insert(allocation, 0x10));
+  ASSERT_TRUE(table.Insert(allocation, 0x20));
+  ASSERT_TRUE(table.Insert(Client(HandleKind::kArray, 1), 0x30, context));
+  table.Remove(allocation);
+  table.RemoveOwned(context, [](HandleId, uint64_t) {});
+  using enum ObjectTable::Removal;
+  EXPECT_EQ(removed, (std::map<uint64_t, ObjectTable::Removal>{{0x10, kReplaced}, {0x20, kFreed}, {0x30, kFreed}}));
 }
 
 TEST(ObjectTable, RemovesWhatEndsWithAContext) {

@@ -11,6 +11,7 @@
 //
 // The device's total memory is the limit to it.
 #include <cuda.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <cstdio>
@@ -117,6 +118,58 @@ size_t ReleasedButMapped() {
   CHECK_DRIVER(cuMemFree(none));
   CHECK_DRIVER(cuMemRelease(other));
   CHECK_DRIVER(cuMemAddressFree(address, half));
+  return limit_bytes;
+}
+
+void* AsHandle(int descriptor) { return reinterpret_cast<void*>(static_cast<intptr_t>(descriptor)); }
+
+// A descriptor of memory whose handle was released holds it until it is closed.
+size_t Exported() {
+  CUmemAllocationProp properties = OnDevice();
+  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  CUmemGenericAllocationHandle memory = 0;
+  std::vector<int> pieces;
+  const size_t held = TakeAll<int>(8 * kMiB, &pieces, [&](int* one) {
+    const CUresult result = cuMemCreate(&memory, 8 * kMiB, &properties, 0);
+    if (result != CUDA_SUCCESS) return result;
+    CHECK_DRIVER(cuMemExportToShareableHandle(one, memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    CHECK_DRIVER(cuMemRelease(memory));
+    EXPECT_EQ(pieces.size() < limit_bytes / (8 * kMiB), true);  // else it would go on for ever
+    return CUDA_SUCCESS;
+  });
+  // The session's own memory, which counts once.
+  CHECK_DRIVER(cuMemImportFromShareableHandle(&memory, AsHandle(pieces[0]), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+  CUdeviceptr none = 0;
+  ExpectRefused(cuMemAlloc(&none, 2 * kMiB));
+  for (const int piece : pieces) EXPECT_EQ(close(piece), 0);
+  ExpectRefused(cuMemAlloc(&none, limit_bytes - 6 * kMiB));
+  CHECK_DRIVER(cuMemAlloc(&none, limit_bytes - 8 * kMiB));
+  CHECK_DRIVER(cuMemFree(none));
+  CHECK_DRIVER(cuMemRelease(memory));
+  CHECK_DRIVER(cuMemAlloc(&none, limit_bytes));
+  CHECK_DRIVER(cuMemFree(none));
+  return held;
+}
+
+// So does one of a pool that was destroyed: what the pool had.
+size_t ExportedPool() {
+  CUmemPoolProps properties{};
+  properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  CUmemoryPool pool = nullptr;
+  CUdeviceptr half = 0, none = 0;
+  int descriptor = -1;
+  CHECK_DRIVER(cuMemPoolCreate(&pool, &properties));
+  CHECK_DRIVER(cuMemAllocFromPoolAsync(&half, limit_bytes / 2, pool, nullptr));
+  CHECK_DRIVER(cuMemPoolExportToShareableHandle(&descriptor, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+  CHECK_DRIVER(cuMemPoolDestroy(pool));
+  CHECK_DRIVER(cuMemFreeAsync(half, nullptr));
+  CHECK_DRIVER(cuCtxSynchronize());
+  ExpectRefused(cuMemAlloc(&none, limit_bytes / 2 + 2 * kMiB));
+  EXPECT_EQ(close(descriptor), 0);
+  CHECK_DRIVER(cuMemAlloc(&none, limit_bytes));
+  CHECK_DRIVER(cuMemFree(none));
   return limit_bytes;
 }
 
@@ -391,6 +444,8 @@ const std::map<std::string, size_t (*)()> kPaths = {
     {"pitched", Pitched},
     {"physical", Physical},
     {"mapped", ReleasedButMapped},
+    {"exported", Exported},
+    {"exported-pool", ExportedPool},
     {"pool", Pool},
     {"destroyed-pool", DestroyedPool},
     {"arrays", Arrays},

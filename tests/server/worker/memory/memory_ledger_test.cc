@@ -199,10 +199,14 @@ TEST_F(MemoryLedgerTest, HeldMemoryGivesItBackOnce) {
   objects.Keep(1, std::move(held));
   ASSERT_TRUE(ledger.Take(0, kKind, 5));
   objects.Keep(1, HeldMemory(ledger, 0, kKind, 5));
-  EXPECT_EQ(ledger.HeldBytes(0), 5u);
+  EXPECT_EQ(ledger.HeldBytes(0), 12u) << "nobody has freed the first";
   objects.Drop(2);
   objects.Drop(1);
-  EXPECT_EQ(ledger.HeldBytes(0), 0u);
+  EXPECT_EQ(ledger.HeldBytes(0), 7u);
+  objects.Keep(3, HeldMemory());
+  objects.Lose(3);
+  objects.Drop(3);
+  EXPECT_EQ(ledger.HeldBytes(0), 7u);
 }
 
 // A broker takes back what is not used, again and again, while two threads of the session allocate and free.

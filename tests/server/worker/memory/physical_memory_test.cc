@@ -21,9 +21,10 @@ class PhysicalMemoryTest : public testing::Test {
     std::memset(gate_->rows[0].uuid, kOneGpuUuid, sizeof(gate_->rows[0].uuid));
     ledger_ = std::make_unique<MemoryLedger>(table_, GatePages{gate_.get(), report_.get(), -1}, StopPredicate());
   }
-  void Make(PhysicalMemory::Handle handle, uint64_t bytes = kBytes) {
+  static HandleId Id(uint32_t slot) { return HandleId::Of(1, HandleKind::kMemoryAllocation, 1, slot); }
+  void Make(uint32_t slot, uint64_t bytes = kBytes) {
     EXPECT_TRUE(ledger_->Take(0, MemoryKind::kAllocations, bytes));
-    memory_.Made(handle, HeldMemory(*ledger_, 0, MemoryKind::kAllocations, bytes));
+    memory_.Made(Id(slot), HeldMemory(*ledger_, 0, MemoryKind::kAllocations, bytes));
   }
   uint64_t held() const { return ledger_->HeldBytes(0); }
 
@@ -36,11 +37,11 @@ class PhysicalMemoryTest : public testing::Test {
 
 TEST_F(PhysicalMemoryTest, HeldUntilTheLastHandleAndTheLastMapping) {
   Make(5);
-  EXPECT_EQ(memory_.BytesOf(5), kBytes);
-  memory_.Mapped(Range{kAddress, kBytes / 2}, 5);
-  memory_.Mapped(Range{kAddress + kBytes, kBytes / 2}, 5);
-  memory_.Released(5);
-  EXPECT_EQ(memory_.BytesOf(5), 0u);
+  EXPECT_EQ(memory_.Of(Id(5))->bytes(), kBytes);
+  memory_.Mapped(Range{kAddress, kBytes / 2}, Id(5));
+  memory_.Mapped(Range{kAddress + kBytes, kBytes / 2}, Id(5));
+  memory_.Released(Id(5));
+  EXPECT_EQ(memory_.Of(Id(5)), nullptr);
   memory_.Unmapped(Range{kAddress, kBytes / 2});
   EXPECT_EQ(held(), kBytes);
   memory_.Unmapped(Range{kAddress + kBytes, kBytes / 2});
@@ -49,55 +50,87 @@ TEST_F(PhysicalMemoryTest, HeldUntilTheLastHandleAndTheLastMapping) {
 
 TEST_F(PhysicalMemoryTest, AHandleOfAMappingHoldsItAgain) {
   Make(5);
-  memory_.Mapped(Range{kAddress, kBytes}, 5);
-  memory_.Released(5);
-  memory_.Retained(5, kAddress + kBytes);  // beyond it: of nothing
-  memory_.Retained(5, kAddress + kBytes - 1);
+  memory_.Mapped(Range{kAddress, kBytes}, Id(5));
+  memory_.Released(Id(5));
+  memory_.Retained(Id(5), kAddress + kBytes);  // beyond it: of nothing
+  memory_.Retained(Id(5), kAddress + kBytes - 1);
   memory_.Unmapped(Range{kAddress, kBytes});
   EXPECT_EQ(held(), kBytes);
-  memory_.Released(5);
+  memory_.Released(Id(5));
   EXPECT_EQ(held(), 0u);
 }
 
-TEST_F(PhysicalMemoryTest, ANumberThatIsUsedAgainIsOtherMemory) {
+TEST_F(PhysicalMemoryTest, AHandleThatIsMadeAgainIsOtherMemory) {
   Make(5);
-  memory_.Mapped(Range{kAddress, kBytes}, 5);
-  memory_.Released(5);
+  memory_.Mapped(Range{kAddress, kBytes}, Id(5));
+  memory_.Released(Id(5));
   Make(5, 2 * kBytes);
   EXPECT_EQ(held(), 3 * kBytes);
   memory_.Unmapped(Range{kAddress, kBytes});
   EXPECT_EQ(held(), 2 * kBytes);
-  memory_.Released(5);
+  memory_.Released(Id(5));
   EXPECT_EQ(held(), 0u);
 }
 
-TEST_F(PhysicalMemoryTest, ASecondHandleOfOneNumberCountsOnce) {
+TEST_F(PhysicalMemoryTest, ASecondHandleOfTheSameMemoryCountsOnce) {
   Make(5);
+  memory_.Made(Id(6), memory_.Of(Id(5)));
+  EXPECT_EQ(held(), kBytes);
+  memory_.Released(Id(5));
+  EXPECT_EQ(held(), kBytes);
+  memory_.Released(Id(6));
+  EXPECT_EQ(held(), 0u);
+}
+
+// As the server's descriptor does.
+TEST_F(PhysicalMemoryTest, WhoHasItHoldsItAfterItsHandle) {
   Make(5);
+  PhysicalMemory::Shared exported = memory_.Of(Id(5));
+  memory_.Released(Id(5));
   EXPECT_EQ(held(), kBytes);
-  memory_.Released(5);
+  exported.reset();
+  EXPECT_EQ(held(), 0u);
+}
+
+// A client that uses a handle again has no way left to release the first memory.
+TEST_F(PhysicalMemoryTest, WhatHasLostItsHandleIsHeld) {
+  Make(5);
+  memory_.Lost(Id(5));
+  memory_.Released(Id(5));
   EXPECT_EQ(held(), kBytes);
-  memory_.Released(5);
+  Make(6);
+  Make(6, 2 * kBytes);
+  memory_.Released(Id(6));
+  EXPECT_EQ(held(), 2 * kBytes);
+}
+
+TEST_F(PhysicalMemoryTest, PartsOfAMappingAreHeldOn) {
+  Make(5);
+  memory_.Mapped(Range{kAddress, kBytes}, Id(5));
+  memory_.Released(Id(5));
+  memory_.Unmapped(Range{kAddress, kBytes / 2});
+  EXPECT_EQ(held(), kBytes);
+  memory_.Unmapped(Range{kAddress - kBytes, 3 * kBytes});
   EXPECT_EQ(held(), 0u);
 }
 
 TEST_F(PhysicalMemoryTest, SeveralMappingsGoWithOneUnmapping) {
   Make(5);
   Make(6);
-  memory_.Mapped(Range{kAddress, kBytes}, 5);
-  memory_.Mapped(Range{kAddress + kBytes, kBytes}, 6);
-  memory_.Released(5);
-  memory_.Released(6);
+  memory_.Mapped(Range{kAddress, kBytes}, Id(5));
+  memory_.Mapped(Range{kAddress + kBytes, kBytes}, Id(6));
+  memory_.Released(Id(5));
+  memory_.Released(Id(6));
   memory_.Unmapped(Range{kAddress, 2 * kBytes});
   EXPECT_EQ(held(), 0u);
 }
 
 TEST_F(PhysicalMemoryTest, WhatASparseArrayHasStays) {
   Make(5);
-  memory_.MappedInArray(5);
-  memory_.Released(5);
+  memory_.MappedInArray(Id(5));
+  memory_.Released(Id(5));
   EXPECT_EQ(held(), kBytes);
-  memory_.MappedInArray(7);  // not known: of nothing
+  memory_.MappedInArray(Id(7));  // not known: of nothing
 }
 
 }  // namespace

@@ -95,6 +95,25 @@ TEST_F(PoolChargesTest, AnAddressThatIsHandedOutAgainHoldsADestroyedPool) {
   EXPECT_FALSE(pools_->Trim(0));
 }
 
+// As the server's descriptor does.
+TEST_F(PoolChargesTest, WhoHasADestroyedPoolHoldsWhatItHad) {
+  ASSERT_EQ(Allocate(32 * kMiB, 32 * kMiB), CUDA_SUCCESS);
+  std::shared_ptr<void> exported = pools_->Of(kPool);
+  pools_->EndFree(pools_->BeginFree(kAddress));
+  pools_->Destroyed(kPool);
+  EXPECT_EQ(held(), 32 * kMiB);
+  exported.reset();
+  EXPECT_EQ(held(), 0u);
+}
+
+// It was destroyed, and nobody has said so yet.
+TEST_F(PoolChargesTest, APoolOfWhichTheDriverSaysNothingHoldsOn) {
+  ASSERT_EQ(Allocate(32 * kMiB, 32 * kMiB), CUDA_SUCCESS);
+  table_.cuMemPoolGetAttribute = [](CUmemoryPool, CUmemPool_attribute, void*) { return CUDA_ERROR_INVALID_VALUE; };
+  pools_->Measure(0);
+  EXPECT_EQ(held(), 32 * kMiB);
+}
+
 TEST_F(PoolChargesTest, AFreeThatTheDriverRefusesHoldsOn) {
   ASSERT_EQ(Allocate(32 * kMiB, 32 * kMiB), CUDA_SUCCESS);
   pools_->UndoFree(kAddress, pools_->BeginFree(kAddress));
