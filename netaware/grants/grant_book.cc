@@ -44,7 +44,7 @@ Status GrantBook::Ask(const GrantAsk& ask, int64_t now_ms) {
   entry.grant.ask = ask;
   entry.number = ++last_number_;
   entry.heard_ms = now_ms;
-  entry.wait_until_ms = ask.wait_ms < 0 ? kNever : now_ms + ask.wait_ms;
+  entry.wait_until_ms = ask.wait_ms < 0 || ask.wait_ms >= kNever - now_ms ? kNever : now_ms + ask.wait_ms;
   waiting_.emplace(entry.number, ask.id);
   look_again_ms_ = now_ms;
   return Status::Ok();
@@ -154,10 +154,15 @@ void GrantBook::Stored(const GrantId& grant, int64_t now_ms) {
   Become(*entry, State::kGranted);
 }
 
-void GrantBook::NotStored(const GrantId& grant) {
+void GrantBook::NotStored(const GrantId& grant, int64_t again_ms) {
   Entry* entry = FindIn(grant, State::kHeld);
   if (entry == nullptr) return;
+  entry->not_before_ms = again_ms;
   Become(*entry, State::kWaiting, "the placer could not store the grant: it tries again");
+}
+
+int64_t GrantBook::StoreUntilMs(const Entry& entry) {
+  return entry.wait_until_ms == kNever ? kNever : std::max(entry.wait_until_ms, entry.answer_until_ms + kStoreMs);
 }
 
 void GrantBook::Beat(const GrantId& grant, int64_t now_ms) {
@@ -183,6 +188,13 @@ Status GrantBook::Revoke(const GrantId& grant, std::string reason) {
 }
 
 void GrantBook::Try(Entry& entry, int64_t now_ms) {
+  if (now_ms < entry.not_before_ms) {
+    if (now_ms >= entry.wait_until_ms) Become(entry, State::kLate, "the placer could not store the grant");
+    return;
+  }
+  entry.not_before_ms = 0;
+  if (entry.was_held && now_ms - kLateMs >= entry.wait_until_ms)
+    return Become(entry, State::kLate, "a server did not hold its part");
   ServerNames avoided;
   std::erase_if(entry.avoided, [&](const auto& one) { return one.second <= now_ms; });
   for (const auto& [server, until_ms] : entry.avoided) avoided.insert(server);
@@ -191,6 +203,7 @@ void GrantBook::Try(Entry& entry, int64_t now_ms) {
     entry.grant.parts = std::move(found.parts);
     CHECK(HoldInPool(entry.grant).ok());  // what is placed can be held
     entry.answer_until_ms = now_ms + kAnswerMs;
+    entry.was_held = true;
     waiting_.erase(entry.number);
     Become(entry, State::kHolding);
   } else if (found.outcome == Placement::Outcome::kNever) {
@@ -215,7 +228,10 @@ std::vector<GrantAction> GrantBook::Turn(int64_t now_ms) {
         if (!entry.held.contains(part.server)) silent.insert(part.server);
       }
       PlaceAgain(entry, silent, now_ms);
-    } else if (entry.grant.state == State::kWaiting && entry.wait_until_ms <= now_ms) {
+    } else if (entry.grant.state == State::kHeld && StoreUntilMs(entry) <= now_ms) {
+      Become(entry, State::kLate, "the placer's store did not answer in time");
+    } else if (entry.grant.state == State::kWaiting &&
+               (entry.wait_until_ms <= now_ms || (entry.not_before_ms != 0 && entry.not_before_ms <= now_ms))) {
       look_again_ms_ = now_ms;
     }
   }
@@ -233,8 +249,11 @@ int64_t GrantBook::NextMs() const {
   int64_t next_ms = waiting_.empty() ? kNever : look_again_ms_;
   for (const auto& [id, entry] : entries_) {
     if (entry.grant.state == State::kHolding) next_ms = std::min(next_ms, entry.answer_until_ms);
+    if (entry.grant.state == State::kHeld) next_ms = std::min(next_ms, StoreUntilMs(entry));
     if (!HasEnded(entry.grant.state)) next_ms = std::min(next_ms, entry.heard_ms + kLeaseMs);
-    if (entry.grant.state == State::kWaiting) next_ms = std::min(next_ms, entry.wait_until_ms);
+    if (entry.grant.state != State::kWaiting) continue;
+    next_ms = std::min(next_ms, entry.wait_until_ms);
+    if (entry.not_before_ms != 0) next_ms = std::min(next_ms, entry.not_before_ms);
   }
   return next_ms;
 }

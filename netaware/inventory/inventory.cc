@@ -41,6 +41,36 @@ std::string Inventory::Server::Away(int64_t now_ns) const {
   return "";
 }
 
+// Whoever has taken over one server is no other one, and has no other's GPUs: what the first to say so was stays so until an
+// administrator removes it.
+Status Inventory::CheckHolder(const PoolServer& server) const {
+  const auto is_others = [&](const Server& there) { return !there.holder.empty() && there.holder != server.holder; };
+  size_t own = 0;
+  for (const auto& [id, there] : servers_) {
+    if (id == server.id) {
+      if (!is_others(there)) continue;
+      return Status(StatusCode::kPermissionDenied,
+                    fmt::format("server '{}' is {}'s, and not {}'s: give this host another id (tessera-node --host-id), or, when "
+                                "the other is gone for good, 'tessera remove {}' first",
+                                id, there.holder, server.holder, id));
+    }
+    if (!server.holder.empty() && there.holder == server.holder) ++own;
+    if (!is_others(there)) continue;
+    for (const Gpu& gpu : there.gpus) {
+      if (std::ranges::find(server.gpus, gpu.is.uuid, &PoolGpu::uuid) == server.gpus.end()) continue;
+      return Status(StatusCode::kPermissionDenied,
+                    fmt::format("{} is of server '{}', which is {}'s: when that is gone for good, 'tessera remove {}' first",
+                                gpu.is.uuid, id, there.holder, id));
+    }
+  }
+  if (own < kServersOfHolder) return Status::Ok();
+  return Status(
+      StatusCode::kResourceExhausted,
+      fmt::format("{} has {} servers in the pool: give this host a certificate of its own, or 'tessera remove' those that "
+                  "are gone for good",
+                  server.holder, own));
+}
+
 Status Inventory::CheckJoin(const PoolServer& server) const {
   std::set<std::string_view> own;
   for (const PoolGpu& gpu : server.gpus) {
@@ -78,7 +108,8 @@ bool Inventory::IsHeld(std::string_view server) const {
 }
 
 Status Inventory::Join(PoolServer server, int64_t now_ns) {
-  if (Status status = CheckJoin(server); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckJoin(server));
+  RETURN_IF_ERROR(CheckHolder(server));
   std::vector<Gpu> gpus;
   for (PoolGpu& gpu : server.gpus) gpus.push_back({.is = std::move(gpu)});
   const auto there = servers_.find(server.id);
@@ -104,6 +135,7 @@ Status Inventory::Join(PoolServer server, int64_t now_ns) {
   joined.gpus = std::move(gpus);
   joined.host = std::move(server.host);
   joined.takes_tickets = server.takes_tickets;
+  if (!server.holder.empty()) joined.holder = std::move(server.holder);
   joined.joined = true;
   joined.heard_ns = now_ns;
   ++changes_;

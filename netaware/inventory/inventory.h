@@ -48,10 +48,13 @@ struct PoolServer {
   std::vector<PoolGpu> gpus{};           // in the order of the server's list
   std::string host{};                    // on which its unix: addresses are; empty: nobody has said
   bool takes_tickets = true;             // else no job is let in there
+  std::string holder{};                  // whose it is, by his certificate or user; empty: nobody has said
 };
 
 class Inventory {
  public:
+  // Servers of one holder, also those that are away.
+  static constexpr size_t kServersOfHolder = 16;
   // A server that was silent for so long is not offered.
   static constexpr int64_t kSilentNs = 15'000'000'000;
 
@@ -67,6 +70,7 @@ class Inventory {
     std::vector<Gpu> gpus{};
     std::string host{};  // on which its unix: addresses are
     bool takes_tickets = true;
+    std::string holder{};  // the only one who may join as this server, and whose its GPUs are
     bool joined = false;
     int64_t heard_ns = 0;
     std::optional<std::string> closed{};  // the reason why nothing new is placed there; what runs there goes on
@@ -83,7 +87,8 @@ class Inventory {
 
   // A server joins, or comes back: what grants hold of it stays held. kInvalidArgument, and nothing has changed: a server of that
   // id is there already, another server has one of its GPUs, it names a GPU twice, or it came back without a GPU of which grants
-  // hold a part. The sentence says which.
+  // hold a part. kPermissionDenied, likewise: the server of that id, or one of its GPUs, is another holder's, also while that is
+  // away; kResourceExhausted: its holder has too many. The sentence says which.
   Status Join(PoolServer server, int64_t now_ns);
   // The server's connection has ended. Its grants keep what they hold.
   void Leave(std::string_view id);
@@ -117,6 +122,7 @@ class Inventory {
   };
 
   Status CheckJoin(const PoolServer& server) const;
+  Status CheckHolder(const PoolServer& server) const;
   bool IsHeld(std::string_view server, uint32_t gpu) const;
   bool IsHeld(std::string_view server) const;
 

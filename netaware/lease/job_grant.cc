@@ -211,7 +211,10 @@ void JobGrant::Release() {
     request.set_grant(grant_);
     GrantState state;
     const grpc::StatusCode code = stub_->Release(&context, request, &state).error_code();
-    if (code != grpc::StatusCode::UNAVAILABLE && code != grpc::StatusCode::DEADLINE_EXCEEDED) return;
+    // A placer that could not store it says so, as a rule for a moment.
+    const bool again = code == grpc::StatusCode::UNAVAILABLE || code == grpc::StatusCode::DEADLINE_EXCEEDED ||
+                       code == grpc::StatusCode::RESOURCE_EXHAUSTED;
+    if (!again) return;
   }
 }
 

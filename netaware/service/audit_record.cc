@@ -16,6 +16,11 @@ constexpr size_t kNameBytesMax = 256;
 constexpr size_t kTextBytesMax = 1'024;
 constexpr size_t kServersMax = 8;
 
+const std::string& OwnerOf(const AuditRecord& record) {
+  if (!record.owner.empty()) return record.owner;
+  return record.actor == AuditRecord::kPlacer && !record.holder.empty() ? record.holder : record.actor;
+}
+
 }  // namespace
 
 bool AuditRecord::IsOfServer() const {
@@ -36,7 +41,9 @@ StoreRecord StoredAudit(const AuditRecord& record) {
   out.Pod(static_cast<uint32_t>(servers));
   for (size_t i = 0; i < servers; ++i) out.String(Printable(record.servers[i], kNameBytesMax));
   out.String(Printable(record.text, kTextBytesMax));
-  return {.time_ms = record.time_ms, .value = {reinterpret_cast<const char*>(out.bytes().data()), out.bytes().size()}};
+  return {.time_ms = record.time_ms,
+          .value = {reinterpret_cast<const char*>(out.bytes().data()), out.bytes().size()},
+          .owner = Printable(OwnerOf(record), kNameBytesMax)};
 }
 
 Result<AuditRecord> ReadAudit(const StoreRecord& record) {

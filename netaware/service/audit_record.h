@@ -28,6 +28,8 @@ struct AuditRecord {
   std::string holder{};                // whose grant it is; empty: it is of none
   std::vector<std::string> servers{};  // where that grant has GPUs
   std::string text{};                  // what was asked, given or said
+  // Whose part of what is kept it takes, of one that is to be noted; empty: the actor's, or, where the placer acts, the holder's.
+  std::string owner{};
 
   // It tells of a server, and everybody in the pool may see it.
   bool IsOfServer() const;

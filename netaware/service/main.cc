@@ -4,8 +4,10 @@
 #include <grpcpp/server_builder.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <memory>
@@ -41,6 +43,7 @@
 #include "protocol/link/tcp/tcp_link.h"
 #include "protocol/link/tls/tls_identity.h"
 #include "protocol/rpc/rpc_front.h"
+#include "protocol/rpc/rpc_lanes.h"
 #include "protocol/rpc/rpc_memory.h"
 
 namespace tessera {
@@ -51,6 +54,29 @@ constexpr const char* kName = "tessera-placer";
 constexpr SocketAccess kAnybody{.mode = 0666, .group = std::nullopt};
 // Of what calls take, beside what is kept for servers and grants.
 constexpr size_t kCallsBytesMax = size_t{64} << 20;
+
+// As many as the descriptors of this process allow. A user's connection takes one, one by TLS three: six for each of usual.in_all
+// with those of the trusted. A seventh, and 640, stay for newcomers, files and gRPC.
+RpcConnections::Bounds ConnectionBounds() {
+  constexpr size_t kOthers = 640, kUsualMax = 4'096, kOfHolderMax = 1'024;
+  rlimit limit{};
+  const size_t all = getrlimit(RLIMIT_NOFILE, &limit) == 0 ? std::min<rlim_t>(limit.rlim_cur, 1 << 20) : 1'024;
+  const size_t usual = std::clamp<size_t>((all - std::min(all, kOthers)) / 7, 16, kUsualMax);
+  return {.usual = {.of_holder = std::min(usual, kOfHolderMax), .in_all = usual},
+          .trusted = {.of_holder = std::min(usual / 2, kOfHolderMax), .in_all = usual / 2}};
+}
+
+RpcBounds CallBounds(Standing standing) {
+  RpcBounds bounds{.message_bytes = 256 * 1024, .calls_of_connection = 64};
+  if (standing == Standing::kNobody) {
+    // He may ask who he is. What he begins and does not end is over soon.
+    bounds.message_bytes = 16 * 1024;
+    bounds.calls_of_connection = 4;
+    bounds.life_ms = 10'000;
+    bounds.buffer_bytes = size_t{2} << 20;
+  }
+  return bounds;
+}
 
 Result<std::unique_ptr<Store>> OpenStore(const PlacerOptions& options) {
   if (options.store_path.empty()) return MakeMemoryStore();
@@ -148,6 +174,7 @@ int AwaitEnd(const sigset_t& ends, PlacerLoop& loop, ServiceNotice& notice) {
 
 int Run(const PlacerOptions& options) {
   ServiceNotice notice = ServiceNotice::Take();
+  RaiseDescriptorLimit();  // a connection takes up to three
   signal(SIGPIPE, SIG_IGN);
   sigset_t ends;
   sigemptyset(&ends);
@@ -192,21 +219,27 @@ int Run(const PlacerOptions& options) {
   const auto tell_policy = [&loop, path = options.policy_path](const Status& status) { NotePolicy(**loop, path, status); };
   if (!options.policy_path.empty()) tell_policy(Status::Ok());
   (*roles)->SetTold(tell_policy);
-  RpcConnections connections({.of_kind = 4'096, .of_holder = 1'024});
+  RpcConnections connections(ConnectionBounds(),
+                             [&roles](const std::string& holder) { return (*roles)->Current()->StandingOf(holder); });
   PlacementCalls placement(**loop, **roles, connections);
   NodeCalls nodes(**loop, **roles, connections);
   EventCalls events(**loop, **roles, connections);
   AdminCalls admin(**loop, **roles, connections);
   IdentityCalls identity(**loop, **roles, connections, certificates.get());
-  grpc::ServerBuilder builder;
-  RpcBounds{.message_bytes = 256 * 1024, .calls_of_connection = 64}.Bound(builder, "placer");
-  builder.RegisterService(&placement);
-  builder.RegisterService(&nodes);
-  builder.RegisterService(&events);
-  builder.RegisterService(&admin);
-  builder.RegisterService(&identity);
-  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  RpcFront front(*server, connections);
+  RpcLanes lanes([&](Standing standing) {
+    grpc::ServerBuilder builder;
+    CallBounds(standing).Bound(builder, "placer");
+    builder.RegisterService(&placement);
+    builder.RegisterService(&nodes);
+    builder.RegisterService(&events);
+    builder.RegisterService(&admin);
+    builder.RegisterService(&identity);
+    return builder.BuildAndStart();
+  });
+  const RpcFront::ServerOf server_of = [&](const std::string& holder) -> grpc::Server& {
+    return lanes.Of(holder, connections.StandingOfHolder(holder));
+  };
+  RpcFront front(server_of, connections);
   const Status bounded = BoundMemory(connections, **loop);
   if (!bounded.ok()) return fail(bounded, kServiceCannotListen);
   const Result<std::string> where = Serve(*listeners, std::move(*keys), front);

@@ -87,6 +87,13 @@ class JobStream : public grpc::ServerWriteReactor<GrantState>, public JobEnd, pu
   bool ended_ GUARDED_BY(mutex_) = false;
 };
 
+grpc::Status EndIsNotStored(const GrantId& grant) {
+  return {grpc::StatusCode::RESOURCE_EXHAUSTED,
+          "grant " + GrantText(grant) +
+              " has ended, and the placer could not store that yet: its disk is full, as a rule; it tries " +
+              "again each second, and a placer that starts before has the grant again"};
+}
+
 }  // namespace
 
 grpc::Status PlacementCalls::NotAllowed(const std::string& holder, const char* action) {
@@ -134,6 +141,10 @@ grpc::ServerUnaryReactor* PlacementCalls::WithGrant(grpc::CallbackServerContext*
   loop_.Post([=, this, id = *id, act = std::move(act)](PlacerCore& core, int64_t now_ms) {
     const std::optional<GrantView> view = core.View(id);
     const bool is_own = view && caller.Has(view->grant.ask.holder);
+    if (!view && right != Right::kKeep) {
+      const std::optional<std::string> holder = core.EndNotStored(id);
+      if (holder && (caller.Has(*holder) || caller.roles->SeesAll(caller.user))) return reactor->Finish(EndIsNotStored(id));
+    }
     // Another's grant, and one that there is not, are the same to whoever may see neither.
     if (!view || (!is_own && !caller.roles->SeesAll(caller.user)))
       return reactor->Finish({grpc::StatusCode::NOT_FOUND, "there is no grant " + GrantText(id) + ", or it has ended"});
@@ -150,9 +161,9 @@ grpc::ServerUnaryReactor* PlacementCalls::WithGrant(grpc::CallbackServerContext*
     const Status done = act(core, *view, now_ms);
     if (const std::optional<GrantView> now = core.View(id)) *state = MessageOf(*now, core, is_own);
     const grpc::Status status = GrpcStatusOf(done);
-    if (right != Right::kEnd) return reactor->Finish(status);
+    if (right != Right::kEnd || !done.ok()) return reactor->Finish(status);
     // Else a placer after this one could have the grant still, though somebody was told that it is gone.
-    loop_.AfterStored([reactor, status] { reactor->Finish(status); });
+    loop_.AfterForgotten(id, [reactor, id](bool stored) { reactor->Finish(stored ? grpc::Status::OK : EndIsNotStored(id)); });
   });
   return reactor;
 }

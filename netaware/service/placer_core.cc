@@ -97,6 +97,7 @@ Status PlacerCore::Load(const std::vector<StoreEntry>& entries, int64_t now_ms) 
     Result<PlacedGrant> placed = ReadPlaced(entry.value);
     if (!placed.ok()) return damaged(entry);
     placed->ask.wish.host = HostFor(placed->ask.holder);
+    rows_[placed->ask.id] = {.holder = placed->ask.holder, .is_there = true};
     Grant grant{.ask = placed->ask};
     for (const PlacedPart& part : placed->parts) {
       ChosenPart& chosen = grant.parts.emplace_back();
@@ -131,10 +132,12 @@ Result<GrantId> PlacerCore::Place(const Ask& ask, int64_t now_ms) {
   if (!grant.ok()) {
     record.outcome = AuditRecord::kRefused;
     record.text += ": " + grant.status().message();
-  } else {
+    Note(std::move(record), now_ms);
+  } else if (is_new) {
     record.object = GrantText(*grant);
+    record.time_ms = now_ms;
+    asked_.push_back(std::move(record));
   }
-  if (!grant.ok() || is_new) Note(std::move(record), now_ms);
   return grant;
 }
 
@@ -148,9 +151,6 @@ Result<GrantId> PlacerCore::PlaceNow(const Ask& ask, int64_t now_ms) {
                  .limit = ask.limit,
                  .wait_ms = ask.wait_ms};
   grant.wish.host = HostFor(ask.holder);
-  const auto waiting = std::count_if(placed_.begin(), placed_.end(), [](const auto& each) { return each.second.parts.empty(); });
-  if (!placed_.contains(grant.id) && static_cast<size_t>(waiting) >= kWaitingMax)
-    return Status(StatusCode::kResourceExhausted, fmt::format("{} jobs wait already: ask again later", waiting));
   // Until the next turn the book has what has ended, of which nobody is told again.
   if (const Grant* const before = book_.Find(grant.id); before != nullptr && before->state > Grant::State::kGranted)
     return Status(StatusCode::kUnavailable, "the grant of this request has just ended: ask again");
@@ -161,6 +161,21 @@ Result<GrantId> PlacerCore::PlaceNow(const Ask& ask, int64_t now_ms) {
     placed.request_id = ask.request_id;
   }
   return grant.id;
+}
+
+bool PlacerCore::EndSurplus() {
+  if (book_.waiting().size() <= std::min(kWaiting.of_holder, kWaiting.in_all)) return false;
+  HolderShares shares(kWaiting);
+  std::vector<GrantId> surplus;
+  for (const auto& [number, grant] : book_.waiting()) {
+    const std::optional<HolderShares::Id> goes = shares.Come(number, book_.Find(grant)->ask.holder);
+    if (goes) surplus.push_back(book_.waiting().at(*goes));
+  }
+  for (const GrantId& grant : surplus) {
+    (void)Revoke(grant, fmt::format("too many jobs wait: {} of one holder may, and {} in all, and then his oldest ends",
+                                    kWaiting.of_holder, kWaiting.in_all));
+  }
+  return !surplus.empty();
 }
 
 void PlacerCore::Withdraw(const GrantId& grant) {
@@ -196,25 +211,24 @@ Status PlacerCore::Revoke(const GrantId& grant, std::string reason, std::string 
 void PlacerCore::Stored(const GrantId& grant, bool done, int64_t now_ms) {
   if (done) return book_.Stored(grant, now_ms);
   // A store that fails is not asked again at once: its disk is full, as a rule.
-  not_stored_[grant] = now_ms + kStoreAgainMs;
+  book_.NotStored(grant, now_ms + kStoreAgainMs);
 }
 
 void PlacerCore::Turn(int64_t now_ms) {
-  std::erase_if(not_stored_, [&](const auto& each) {
-    if (each.second > now_ms) return false;
-    book_.NotStored(each.first);
-    return true;
-  });
   EndDrained(now_ms);
-  for (const GrantAction& action : book_.Turn(now_ms)) Act(action, now_ms);
+  ActAll(now_ms);
+  // Not before it was tried whether they fit: many may have come since the last turn.
+  if (EndSurplus()) ActAll(now_ms);
   ended_by_.clear();
   ends_noted_.clear();
 }
 
-int64_t PlacerCore::NextMs() const {
-  int64_t next_ms = std::min(book_.NextMs(), NextDrainMs());
-  for (const auto& [grant, at_ms] : not_stored_) next_ms = std::min(next_ms, at_ms);
-  return next_ms;
+int64_t PlacerCore::NextMs() const { return std::min(book_.NextMs(), NextDrainMs()); }
+
+void PlacerCore::ActAll(int64_t now_ms) {
+  const std::vector<GrantAction> actions = book_.Turn(now_ms);
+  NoteAsked();
+  for (const GrantAction& action : actions) Act(action, now_ms);
 }
 
 void PlacerCore::Act(const GrantAction& action, int64_t now_ms) {
@@ -245,6 +259,8 @@ void PlacerCore::Act(const GrantAction& action, int64_t now_ms) {
             .servers = ServersOf(there->second),
             .text = WhereOf(there->second)},
            now_ms);
+      rows_[action.grant].holder = there->second.ask.holder;
+      ++rows_[action.grant].puts;
       return Keep({KeyOfPlaced(action.grant), StoredPlaced(there->second)}, action.grant);
     case GrantAction::Kind::kForget:
       // One that was not stored may be placed again.

@@ -19,9 +19,12 @@
 #include "netaware/grants/grant_book.h"
 #include "netaware/inventory/inventory.h"
 #include "netaware/service/audit_record.h"
+#include "netaware/service/equal_refusals.h"
 #include "netaware/service/placed_grant.h"
 #include "netaware/service/pool_server.h"
+#include "netaware/service/waiting_notes.h"
 #include "netaware/store/store.h"
+#include "protocol/rpc/holder_shares.h"
 #include "protocol/ticket/ticket_keys.h"
 
 namespace tessera {
@@ -48,10 +51,12 @@ class PlacerCore {
   static constexpr int64_t kHoldMs = 60'000;       // a hold that nobody confirms ends then
   static constexpr int64_t kStoreAgainMs = 1'000;  // after the store has failed
   static constexpr int64_t kReturnMs = 5'000;      // in which jobs are back after a start, to hear why they end
+  static constexpr int64_t kDiffersMs = 2'000;     // that a server's ledger may differ before it is told again
   static constexpr int64_t kDrainMsMax = 315'360'000'000;
   static constexpr size_t kRequestIdBytesMax = 128;
-  static constexpr size_t kWaitingMax = 4'096;  // jobs that wait; one more is refused
-  static constexpr size_t kNotesMax = 10'000;   // that are not stored yet; one more is told in the log alone
+  // Jobs that wait after a turn. Beyond that of a holder his own oldest end; beyond that of all, the oldest of the holder who has
+  // most (protocol/rpc/holder_shares.h).
+  static constexpr HolderShares::Bounds kWaiting{.of_holder = 512, .in_all = 4'096};
 
   struct Options {
     std::string cluster = "default";
@@ -64,7 +69,7 @@ class PlacerCore {
     virtual ~Outside() = default;
     virtual void Send(const std::string& server, const PlacerOrder& order) = 0;
     virtual void Tell(const GrantView& view) = 0;
-    // To be made durable; then Stored(). `grant`: empty when nobody waits for it.
+    // To be made durable; then Kept() with its changes, and Stored() of `grant`: empty when nobody waits for it.
     virtual void Keep(StoreTransaction transaction, std::optional<GrantId> grant) = 0;
   };
 
@@ -89,8 +94,8 @@ class PlacerCore {
     uint32_t limit = kWholeShare;
     int64_t wait_ms = -1;
   };
-  // The same ask again is the same grant. kInvalidArgument: a field, its value and form; kResourceExhausted: too many wait;
-  // kUnavailable: that grant has ended a moment ago.
+  // The same ask again is the same grant. kInvalidArgument: a field, its value and form; kUnavailable: that grant has ended a
+  // moment ago.
   Result<GrantId> Place(const Ask& ask, int64_t now_ms);
   // A job that waits, and has ended. One that was granted: does nothing.
   void Withdraw(const GrantId& grant);
@@ -103,12 +108,19 @@ class PlacerCore {
   Status Revoke(const GrantId& grant, std::string reason, std::string by = "");
   // The store has done, or not, what it was given for this grant.
   void Stored(const GrantId& grant, bool done, int64_t now_ms);
+  // The store has these changes, or not, whose values are not looked at. What it has not is given to it again with what is stored
+  // next, as it is then: a grant that has ended does not come back with the next placer.
+  void Kept(const std::vector<StoreChange>& changes, bool done);
+  // Whose a grant is that has ended, and that the store may still have; nothing: there is no such grant.
+  std::optional<std::string> EndNotStored(const GrantId& grant) const;
 
   // Remembers what happened. It is stored with what is stored next, which it should tell of, or by StoreNotes(). The same refusal
-  // again meanwhile is not noted again.
+  // again is counted (EqualRefusals). Of too many that wait whoever has most loses his own (WaitingNotes), with a line in the
+  // log.
   void Note(AuditRecord record, int64_t now_ms);
-  // Those that wait for something to be stored with. To be called once a second, and at the end.
-  void StoreNotes();
+  // Those that wait for something to be stored with, and counts whose minute is over. To be called once a second, and at the end,
+  // with INT64_MAX.
+  void StoreNotes(int64_t now_ms);
   // The store has not kept these.
   void NotesNotStored(std::vector<StoreRecord> records);
 
@@ -156,18 +168,32 @@ class PlacerCore {
  private:
   // To be stored, with all that was noted.
   void Keep(StoreChange change, std::optional<GrantId> grant);
+  // With what the store has not kept before.
+  void KeepAll(StoreTransaction transaction, std::optional<GrantId> grant);
+  bool HasEnded(const GrantId& grant) const;
   // Where this holder's tickets are worth something alone; empty: everywhere.
   std::string HostFor(std::string_view holder) const;
+  void AddNote(const AuditRecord& record);
+  // What was asked since the last turn, as it has become.
+  void NoteAsked();
   void NoteEnd(const PlacedGrant& placed, const Grant& grant, int64_t now_ms);
+  // What the book has to be done.
+  void ActAll(int64_t now_ms);
   void Act(const GrantAction& action, int64_t now_ms);
   // What the book has chosen, by names.
   void TakeParts(PlacedGrant& placed, const Grant& grant) const;
   void Sign(PlacedGrant& placed, int64_t now_ms) const;
   void Order(const std::string& server, PlacerOrder::Kind kind, const GrantId& grant, int64_t until_ms,
              std::vector<std::byte> ticket = {});
+  bool HasPartAt(const GrantId& grant, const std::string& server) const;
+  // Of a server that joins.
   void CompareLedger(const std::string& server, const std::vector<NodeGrantState>& grants, int64_t now_ms);
+  // Of one that is there: an order that it could not keep, since its disk was full, is given again.
+  void CompareBeat(const std::string& server, const std::vector<NodeGrantState>& grants, int64_t now_ms);
   Status JoinNow(JoiningNode node, int64_t now_ms);
   Result<GrantId> PlaceNow(const Ask& ask, int64_t now_ms);
+  // Ends those that wait beyond kWaiting. Whether there were some.
+  bool EndSurplus();
   GrantView ViewOf(const PlacedGrant& placed, const Grant& grant) const;
   void TakeCordon(const std::string& server, ServerCordon cordon);
   // The server's record as it is to be kept.
@@ -191,12 +217,21 @@ class PlacerCore {
   std::map<std::string, std::string> hosts_;
   std::map<std::string, std::string> releases_;
   uint64_t last_order_ = 0;
+  std::map<std::pair<std::string, GrantId>, int64_t> differs_;       // by server: since when, or when it was told last
   std::map<std::pair<std::string, GrantId>, uint64_t> holds_asked_;  // by server: the last order's number
-  std::map<GrantId, int64_t> not_stored_;                            // when the book is told
-  std::vector<StoreRecord> notes_;                                   // that wait
-  std::set<std::string> refusals_;                                   // among them
-  std::map<GrantId, std::string> ended_by_;                          // of those of which the next turn tells
-  std::set<GrantId> ends_noted_;                                     // in this turn
+  // A grant's row in the store.
+  struct Row {
+    std::string holder{};
+    size_t puts = 0;  // under way
+    bool is_there = false;
+  };
+  std::map<GrantId, Row> rows_;     // those that are, or may be, there
+  std::set<std::string> not_kept_;  // keys whose last change the store has refused
+  WaitingNotes notes_;
+  EqualRefusals refusals_;
+  std::vector<AuditRecord> asked_;           // since the last turn, which says what becomes of them
+  std::map<GrantId, std::string> ended_by_;  // of those of which the next turn tells
+  std::set<GrantId> ends_noted_;             // in this turn
   std::map<std::string, ServerCordon> cordons_;
   std::map<std::string, std::map<GrantId, uint32_t>> sessions_;  // by server
   int64_t drains_from_ms_ = 0;                                   // no drain ends anything before

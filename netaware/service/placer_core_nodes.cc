@@ -11,6 +11,7 @@ namespace tessera {
 namespace {
 
 using Kind = PlacerOrder::Kind;
+using State = Grant::State;
 
 constexpr int64_t kNsOfMs = 1'000'000;
 
@@ -33,6 +34,7 @@ Status PlacerCore::JoinNow(JoiningNode node, int64_t now_ms) {
   for (const PoolGpu& gpu : node.server.gpus) {
     if (!ParseGpuUuid(gpu.uuid)) return Status(StatusCode::kInvalidArgument, "'" + Printable(gpu.uuid) + "' is no UUID of a GPU");
   }
+  node.server.holder = node.holder;
   const std::string stored = StoredServer(node.server, node.host, CordonOf(id));
   const size_t gpus = node.server.gpus.size();
   node.server.host = node.host;
@@ -50,27 +52,31 @@ Status PlacerCore::JoinNow(JoiningNode node, int64_t now_ms) {
   return Status::Ok();
 }
 
+bool PlacerCore::HasPartAt(const GrantId& grant, const std::string& server) const {
+  const auto there = placed_.find(grant);
+  return there != placed_.end() &&
+         std::ranges::any_of(there->second.parts, [&](const PlacedPart& part) { return part.server == server; });
+}
+
 void PlacerCore::CompareLedger(const std::string& server, const std::vector<NodeGrantState>& grants, int64_t now_ms) {
-  std::set<GrantId> has;
   for (const NodeGrantState& state : grants) {
-    has.insert(state.grant);
-    const auto there = placed_.find(state.grant);
     const Grant* const grant = book_.Find(state.grant);
-    const bool is_ours = there != placed_.end() && grant != nullptr &&
-                         (grant->state == Grant::State::kHeld || grant->state == Grant::State::kGranted) &&
-                         std::ranges::any_of(there->second.parts, [&](const PlacedPart& part) { return part.server == server; });
+    const bool is_ours =
+        grant != nullptr && (grant->state == State::kHeld || grant->state == State::kGranted) && HasPartAt(state.grant, server);
+    // It ended while the server was away, or a placer before this one was about to grant it. One that is being held may have
+    // another part of the server there, of when it was placed before: it is placed anew.
     if (!is_ours) {
-      // It ended while the server was away, or a placer before this one was about to grant it. One that is being held may have
-      // another part of the server there, of when it was placed before: it is placed anew.
       Order(server, Kind::kRelease, state.grant, now_ms + options_.ticket_ms);
       book_.Refused(state.grant, server, now_ms);
-    } else if (state.is_held && grant->state == Grant::State::kGranted) {
+    } else if (state.is_held && grant->state == State::kGranted) {
       Order(server, Kind::kConfirm, state.grant, 0);
     }
   }
+  std::set<GrantId> has;
+  for (const NodeGrantState& state : grants) has.insert(state.grant);
   for (const auto& [id, placed] : placed_) {
     const Grant* const grant = book_.Find(id);
-    if (has.contains(id) || grant == nullptr || grant->state != Grant::State::kGranted) continue;
+    if (has.contains(id) || grant == nullptr || grant->state != State::kGranted) continue;
     for (const PlacedPart& part : placed.parts) {
       if (part.server != server) continue;
       LogWarning("server '{}' has lost grant {}: it is to hold it again", Printable(server), GrantText(id));
@@ -80,9 +86,35 @@ void PlacerCore::CompareLedger(const std::string& server, const std::vector<Node
   }
 }
 
+void PlacerCore::CompareBeat(const std::string& server, const std::vector<NodeGrantState>& grants, int64_t now_ms) {
+  std::map<GrantId, Kind> wanted;
+  for (const NodeGrantState& state : grants) {
+    const Grant* const grant = book_.Find(state.grant);
+    // What it holds of one that waits, or is being held, ends by itself.
+    if (grant != nullptr && (grant->state == State::kWaiting || grant->state == State::kHolding)) continue;
+    if (grant == nullptr || grant->state > State::kGranted || !HasPartAt(state.grant, server)) {
+      wanted[state.grant] = Kind::kRelease;
+    } else if (state.is_held && grant->state == State::kGranted) {
+      wanted[state.grant] = Kind::kConfirm;
+    }
+  }
+  std::erase_if(differs_, [&](const auto& each) { return each.first.first == server && !wanted.contains(each.first.second); });
+  for (const auto& [id, kind] : wanted) {
+    const auto [differs, is_new] = differs_.try_emplace({server, id}, now_ms);
+    if (is_new || now_ms - differs->second < kDiffersMs) continue;
+    differs->second = now_ms;
+    Order(server, kind, id, kind == Kind::kRelease ? now_ms + options_.ticket_ms : 0);
+  }
+}
+
 void PlacerCore::Leave(const std::string& server, int64_t now_ms) {
-  if (now_ms != 0) Note({.actor = std::string(AuditRecord::kPlacer), .action = "leave", .object = server}, now_ms);
+  if (now_ms != 0) {
+    AuditRecord record{.actor = std::string(AuditRecord::kPlacer), .action = "leave", .object = server};
+    if (const auto there = pool_.servers().find(server); there != pool_.servers().end()) record.owner = there->second.holder;
+    Note(std::move(record), now_ms);
+  }
   pool_.Leave(server);
+  std::erase_if(differs_, [&](const auto& each) { return each.first.first == server; });
   sessions_.erase(server);
   std::erase_if(holds_asked_, [&](const auto& each) { return each.first.first == server; });
 }
@@ -97,6 +129,7 @@ void PlacerCore::Beat(const std::string& server, const NodeState& state, int64_t
     sessions[each.grant] = each.sessions;
     if (each.sessions > 0) book_.Beat(each.grant, now_ms);
   }
+  CompareBeat(server, state.grants, now_ms);
 }
 
 void PlacerCore::Answered(const std::string& server, uint64_t number, bool done, int64_t now_ms) {

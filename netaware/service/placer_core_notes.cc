@@ -6,21 +6,33 @@
 #include "protocol/base/printable.h"
 
 namespace tessera {
+namespace {
+
+constexpr const char* kLate = "late";
+
+}  // namespace
 
 void PlacerCore::Note(AuditRecord record, int64_t now_ms) {
   record.time_ms = now_ms;
-  if (record.outcome == AuditRecord::kRefused) {
-    // Whoever asks again and again does not fill the store with that.
-    std::string same;
-    for (const std::string* text : {&record.actor, &record.action, &record.object, &record.text}) same += *text + '\n';
-    if (!refusals_.insert(std::move(same)).second) return;
+  // Whoever asks again and again does not fill the store with that.
+  if ((record.outcome == AuditRecord::kRefused || record.outcome == kLate) && !refusals_.IsNew(record)) return;
+  AddNote(record);
+}
+
+void PlacerCore::AddNote(const AuditRecord& record) {
+  if (notes_.Add(StoredAudit(record))) return;
+  LogError("not remembered, because the store does not keep up: {} {} {} {}", Printable(record.actor), record.action,
+           Printable(record.object), record.outcome);
+}
+
+void PlacerCore::NoteAsked() {
+  for (AuditRecord& record : std::exchange(asked_, {})) {
+    // What was refused at once is counted with its likes, as its refusal is.
+    const std::optional<GrantId> id = ParseGrant(record.object);
+    const Grant* const grant = id ? book_.Find(*id) : nullptr;
+    const bool fails = grant != nullptr && (grant->state == Grant::State::kRefused || grant->state == Grant::State::kLate);
+    if (!fails || refusals_.IsNew(record)) AddNote(record);
   }
-  if (notes_.size() >= kNotesMax) {
-    LogError("not remembered, because the store does not keep up: {} {} {} {}", Printable(record.actor), record.action,
-             Printable(record.object), record.outcome);
-    return;
-  }
-  notes_.push_back(StoredAudit(record));
 }
 
 void PlacerCore::NoteEnd(const PlacedGrant& placed, const Grant& grant, int64_t now_ms) {
@@ -35,7 +47,7 @@ void PlacerCore::NoteEnd(const PlacedGrant& placed, const Grant& grant, int64_t 
     case Grant::State::kRevoked: record.action = "revoke"; break;
     case Grant::State::kLate:
       record.action = "grant";
-      record.outcome = "late";
+      record.outcome = kLate;
       break;
     default: record.action = "grant"; record.outcome = AuditRecord::kRefused;
   }
@@ -43,14 +55,10 @@ void PlacerCore::NoteEnd(const PlacedGrant& placed, const Grant& grant, int64_t 
   Note(std::move(record), now_ms);
 }
 
-void PlacerCore::Keep(StoreChange change, std::optional<GrantId> grant) {
-  refusals_.clear();
-  outside_.Keep({.changes = {std::move(change)}, .records = std::exchange(notes_, {})}, grant);
-}
-
-void PlacerCore::StoreNotes() {
-  refusals_.clear();
-  if (!notes_.empty()) outside_.Keep({.records = std::exchange(notes_, {})}, std::nullopt);
+void PlacerCore::StoreNotes(int64_t now_ms) {
+  NoteAsked();
+  for (const AuditRecord& record : refusals_.Ended(now_ms)) AddNote(record);
+  KeepAll({.records = notes_.Take()}, std::nullopt);
 }
 
 void PlacerCore::NotesNotStored(std::vector<StoreRecord> records) {
@@ -58,7 +66,7 @@ void PlacerCore::NotesNotStored(std::vector<StoreRecord> records) {
     const Result<AuditRecord> read = ReadAudit(record);
     // What was not stored was not granted: that is noted when it is.
     if (!read.ok() || (read.value().action == "grant" && read.value().outcome == AuditRecord::kDone)) continue;
-    if (notes_.size() < kNotesMax) notes_.push_back(std::move(record));
+    (void)notes_.Add(std::move(record));
   }
 }
 

@@ -43,6 +43,7 @@ StoreChange PlacerCore::RecordOf(const std::string& server) const {
   PoolServer is{.id = server};
   const Inventory::Server& there = pool_.servers().at(server);
   is.addresses = there.addresses;
+  is.holder = there.holder;
   for (const Inventory::Gpu& gpu : there.gpus) is.gpus.push_back(gpu.is);
   return {std::string(kServerKeys) + server, StoredServer(is, HostOf(server), CordonOf(server))};
 }
@@ -50,8 +51,7 @@ StoreChange PlacerCore::RecordOf(const std::string& server) const {
 StoreTransaction PlacerCore::Noted(const char* action, const std::string& server, const std::string& by, std::string text,
                                    int64_t now_ms, StoreChange change) {
   Note({.actor = by, .action = action, .object = server, .text = std::move(text)}, now_ms);
-  refusals_.clear();
-  return {.changes = {std::move(change)}, .records = std::exchange(notes_, {})};
+  return {.changes = {std::move(change)}, .records = notes_.Take()};
 }
 
 void PlacerCore::TakeCordon(const std::string& server, ServerCordon cordon) {

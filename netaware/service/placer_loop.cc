@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <utility>
 
 #include "protocol/base/clock.h"
@@ -30,7 +31,7 @@ Result<std::unique_ptr<PlacerLoop>> PlacerLoop::Start(PlacerCore::Options option
                     .object = loop->core_.options().cluster,
                     .text = "epoch " + std::to_string(loop->core_.epoch())},
                    loop->NowMs());
-  loop->core_.StoreNotes();
+  loop->core_.StoreNotes(loop->NowMs());
   loop->thread_ = std::thread([loop = loop.get()] { loop->Run(); });
   return loop;
 }
@@ -75,15 +76,16 @@ void PlacerLoop::Run() {
     for (const Work& each : work) each(core_, NowMs());
     const int64_t now_ms = NowMs();
     core_.Turn(now_ms);
-    for (std::function<void()>& done : std::exchange(after_stored_, {})) writer_.Then(std::move(done));
+    // The store never had them.
+    for (auto& [grant, done] : std::exchange(after_forgotten_, {})) writer_.Then([done = std::move(done)] { done(true); });
     if (now_ms - clock_ms_ >= kClockMs) Tend(now_ms);
   }
-  core_.StoreNotes();
+  core_.StoreNotes(std::numeric_limits<int64_t>::max());
 }
 
 void PlacerLoop::Tend(int64_t now_ms) {
   clock_ms_ = now_ms;
-  core_.StoreNotes();
+  core_.StoreNotes(now_ms);
   kept_bytes_ = nodes_.size() * kServerBytes + core_.grants() * kGrantBytes;
   for (const auto& [server, attached] : nodes_) {
     const std::shared_ptr<NodeEnd> node = attached.node.lock();
@@ -136,9 +138,28 @@ void PlacerLoop::Tell(const GrantView& view) {
 }
 
 void PlacerLoop::Keep(StoreTransaction transaction, std::optional<GrantId> grant) {
-  Write(std::move(transaction), [this, grant](const StoreResult& result) {
+  std::vector<std::function<void(bool)>> after;
+  for (auto each = after_forgotten_.begin(); each != after_forgotten_.end();) {
+    const StoreChange forgotten{KeyOfPlaced(each->first), std::nullopt};
+    const bool is_here = std::ranges::find(transaction.changes, forgotten) != transaction.changes.end();
+    if (is_here) after.push_back(std::move(each->second));
+    each = is_here ? after_forgotten_.erase(each) : std::next(each);
+  }
+  std::vector<StoreChange> changes;
+  for (const StoreChange& change : transaction.changes) {
+    changes.push_back({change.key, std::nullopt});
+    if (change.value) changes.back().value.emplace();
+  }
+  Write(std::move(transaction), [this, grant, changes = std::move(changes), after = std::move(after)](const StoreResult& result) {
     const bool done = result.outcome == StoreResult::Outcome::kDone;
-    if (grant) Post([id = *grant, done](PlacerCore& core, int64_t now_ms) { core.Stored(id, done, now_ms); });
+    // First, so that whoever is answered and asks again is told by it.
+    if (!changes.empty()) {
+      Post([grant, changes, done](PlacerCore& core, int64_t now_ms) {
+        core.Kept(changes, done);
+        if (grant) core.Stored(*grant, done, now_ms);
+      });
+    }
+    for (const auto& each : after) each(done);
   });
 }
 

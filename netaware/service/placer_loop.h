@@ -74,8 +74,11 @@ class PlacerLoop : private PlacerCore::Outside {
   void Watch(const GrantId& grant, std::weak_ptr<JobEnd> job);
   void Unwatch(const GrantId& grant, const JobEnd* job);
   bool IsWatched(const GrantId& grant);
-  // Within the work: calls `done`, in the store's thread, when all is stored, or has failed, that comes of the work until now.
-  void AfterStored(std::function<void()> done) { after_stored_.push_back(std::move(done)); }
+  // Within the work that ends this grant: calls `done` once, in the store's thread, when the store has it no more, or has failed
+  // to forget it.
+  void AfterForgotten(const GrantId& grant, std::function<void(bool stored)> done) {
+    after_forgotten_.emplace(grant, std::move(done));
+  }
 
  private:
   struct Attached {
@@ -101,7 +104,7 @@ class PlacerLoop : private PlacerCore::Outside {
   std::multimap<GrantId, std::weak_ptr<JobEnd>> jobs_;
   int64_t clock_ms_ = 0;
   std::atomic<size_t> kept_bytes_ = 0;
-  std::vector<std::function<void()>> after_stored_;
+  std::multimap<GrantId, std::function<void(bool stored)>> after_forgotten_;
 
   Mutex mutex_;
   ConditionVariable changed_;

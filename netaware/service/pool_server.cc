@@ -9,8 +9,8 @@
 namespace tessera {
 namespace {
 
-// Forms; the first three are of releases before the others.
-constexpr uint8_t kWithoutHost = 1, kFirstPlain = 2, kFirstCordoned = 3, kPlain = 4, kCordoned = 5;
+// Forms; those that are not written any more are of releases before the others.
+constexpr uint8_t kWithoutHost = 1, kFirstCordoned = 3, kPlain = 4, kCordoned = 5, kHeldPlain = 6, kHeldCordoned = 7;
 constexpr size_t kTextBytesMax = 256;
 constexpr size_t kAddressesMax = 16;
 constexpr size_t kGpusMax = 64;
@@ -61,9 +61,10 @@ ServerCordon CordonFrom(Decoder& in) {
 
 std::string StoredServer(const PoolServer& server, const std::string& host, const ServerCordon* cordon) {
   Encoder out;
-  out.Pod(cordon == nullptr ? kPlain : kCordoned);
+  out.Pod(cordon == nullptr ? kHeldPlain : kHeldCordoned);
   out.String(server.id);
   out.String(host);
+  out.String(server.holder);
   out.Pod(static_cast<uint32_t>(server.addresses.size()));
   for (const std::string& address : server.addresses) out.String(address);
   out.Pod(static_cast<uint32_t>(server.gpus.size()));
@@ -89,9 +90,10 @@ Result<KeptServer> ReadServer(std::string_view value) {
   KeptServer kept;
   PoolServer& server = kept.is;
   const auto form = in.Pod<uint8_t>();
-  if (form < kWithoutHost || form > kCordoned) in.Fail();
+  if (form < kWithoutHost || form > kHeldCordoned) in.Fail();
   server.id = in.String(kTextBytesMax);
   if (form != kWithoutHost) kept.host = in.String(kTextBytesMax);
+  if (form >= kHeldPlain) server.holder = in.String(kTextBytesMax);
   server.addresses.resize(in.CountOf(kAddressesMax, sizeof(uint32_t)));
   for (std::string& address : server.addresses) address = in.String(kTextBytesMax);
   server.gpus.resize(in.CountOf(kGpusMax, 3 * sizeof(uint32_t) + 2 * sizeof(uint64_t)));
@@ -109,7 +111,7 @@ Result<KeptServer> ReadServer(std::string_view value) {
     gpu.numa = NumberFrom(in);
     gpu.pci_group = NumberFrom(in);
   }
-  if (form == kCordoned || form == kFirstCordoned) kept.cordon = CordonFrom(in);
+  if (form == kHeldCordoned || form == kCordoned || form == kFirstCordoned) kept.cordon = CordonFrom(in);
   if (!in.AtEnd() || server.id.empty()) return Status(StatusCode::kProtocolViolation, "a server that was kept is damaged");
   return kept;
 }

@@ -127,6 +127,17 @@ Role Roles::RoleOf(std::string_view holder) const {
   return name == holder ? others : RoleOf(name);
 }
 
+Standing Roles::StandingOf(std::string_view holder) const {
+  switch (RoleOf(holder)) {
+    case Role::kNobody: return Standing::kNobody;
+    case Role::kTenant:
+    case Role::kViewer: return Standing::kUsual;
+    case Role::kServer:
+    case Role::kAdmin: break;
+  }
+  return Standing::kTrusted;
+}
+
 bool Roles::MayBeProtected(std::string_view holder) const {
   if (RoleOf(holder) == Role::kAdmin || with_protected.contains(holder)) return true;
   return with_protected.contains(NamedBy(std::string(holder)));

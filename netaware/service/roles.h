@@ -18,6 +18,7 @@
 #include <string_view>
 
 #include "protocol/base/status.h"
+#include "protocol/rpc/standing.h"
 
 namespace tessera {
 
@@ -44,6 +45,8 @@ struct Roles {
   bool MayBeProtected(std::string_view holder) const;
   bool MayJoin(std::string_view holder) const { return RoleOf(holder) == Role::kServer || RoleOf(holder) == Role::kAdmin; }
   bool SeesAll(std::string_view holder) const { return RoleOf(holder) == Role::kViewer || RoleOf(holder) == Role::kAdmin; }
+  // What he has of the placer's connections, calls and memory.
+  Standing StandingOf(std::string_view holder) const;
   bool MayEndAll(std::string_view holder) const { return RoleOf(holder) == Role::kAdmin; }
 };
 

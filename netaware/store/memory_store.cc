@@ -5,6 +5,7 @@
 #include <deque>
 #include <utility>
 
+#include "netaware/store/kept_records.h"
 #include "netaware/store/store_image.h"
 
 namespace tessera {
@@ -35,7 +36,7 @@ class MemoryStore : public Store {
     return std::vector<StoreRecord>(end - std::min<ptrdiff_t>(end - records_.begin(), static_cast<ptrdiff_t>(most)), end);
   }
   uint64_t last_record() const override { return image_.last_record(); }
-  void SetRecordBounds(const RecordBounds& bounds) override { bounds_ = bounds; }
+  void SetRecordBounds(const RecordBounds& bounds) override { kept_.SetBounds(bounds); }
   uint64_t revision() const override { return image_.revision(); }
   uint64_t epoch() const override { return epoch_; }
 
@@ -45,18 +46,13 @@ class MemoryStore : public Store {
                             [](const StoreRecord& record, uint64_t least) { return record.number < least; });
   }
   void Take(const std::vector<StoreRecord>& records) {
-    if (records.empty()) return;
     records_.insert(records_.end(), records.begin(), records.end());
-    const int64_t oldest_ms = records_.back().time_ms - bounds_.age_ms;
-    for (size_t i = 0; i < kRecordsGone + records.size(); ++i) {
-      if (records_.size() <= bounds_.most && records_.front().time_ms >= oldest_ms) return;
-      records_.pop_front();
-    }
+    for (const KeptRecords::Gone& gone : kept_.Add(records).gone) records_.erase(Find(gone.number));
   }
 
   StoreImage image_;
   std::deque<StoreRecord> records_;
-  RecordBounds bounds_;
+  KeptRecords kept_;
   const uint64_t epoch_ = static_cast<uint64_t>(
       std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count());
 };

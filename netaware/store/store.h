@@ -47,6 +47,7 @@ struct StoreRecord {
   uint64_t number = 0;  // given by the store, larger than any before; 0 in a record to add
   int64_t time_ms = 0;  // since 1970
   std::string value{};
+  std::string owner{};  // whose part of what is kept it takes
 
   friend bool operator==(const StoreRecord&, const StoreRecord&) = default;
 };
@@ -64,7 +65,7 @@ struct StoreResult {
   enum class Outcome {
     kDone,     // and durable
     kStale,    // a compare failed: the reason names its key
-    kInvalid,  // a key, value or record is too long, a key is named twice, or nothing changes
+    kInvalid,  // a key, value, record or owner is too long, a key is named twice, or nothing changes
     kFailed,   // the disk is full or broken; no transaction of the commit has changed anything
   };
   Outcome outcome = Outcome::kFailed;
@@ -86,10 +87,11 @@ class Store {
   static constexpr size_t kValueBytesMax = 64 * 1024;
   static constexpr size_t kEventsKept = 10'000;  // that Since() tells
   static constexpr size_t kRecordBytesMax = 4 * 1024;
+  static constexpr size_t kOwnerBytesMax = 512;
   static constexpr size_t kRecordsGone = 64;  // old ones that one commit with records removes, so that no write takes long
 
-  // Which records are kept: the newest `most` that are at most `age_ms` older than the newest. Others go when new ones come, the
-  // oldest first.
+  // Which records are kept: those that are at most `age_ms` older than the newest, and `most` in all. Others go when new ones
+  // come: those that are too old, then the oldest of whichever owner has most, so that no owner's many push out another's few.
   struct RecordBounds {
     int64_t age_ms = int64_t{90} * 86'400'000;
     uint64_t most = 1'000'000;  // 1 at least

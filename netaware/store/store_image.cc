@@ -29,6 +29,8 @@ std::string WrongOf(const StoreTransaction& transaction) {
   for (const StoreRecord& record : transaction.records) {
     if (record.value.size() > Store::kRecordBytesMax)
       return fmt::format("a record has {} bytes: {} can be", record.value.size(), Store::kRecordBytesMax);
+    if (record.owner.size() > Store::kOwnerBytesMax)
+      return fmt::format("a record's owner has {} bytes: {} can be", record.owner.size(), Store::kOwnerBytesMax);
   }
   return "";
 }
@@ -75,7 +77,8 @@ StoreImage::Plan StoreImage::PlanOf(std::span<const StoreTransaction> transactio
     }
     plan.results.push_back(
         {.outcome = Outcome::kDone, .revision = last, .record = transaction.records.empty() ? 0 : last_record + 1});
-    for (const StoreRecord& record : transaction.records) plan.records.push_back({++last_record, record.time_ms, record.value});
+    for (const StoreRecord& record : transaction.records)
+      plan.records.push_back({++last_record, record.time_ms, record.value, record.owner});
   }
   plan.revision = last;
   return plan;

@@ -112,10 +112,57 @@ TEST_F(GrantBookTest, WhatCannotBeStoredIsGivenBack) {
   Ask(1, {}), Turn();
   book.Held(IdOf(1), "one");
   EXPECT_EQ(Turn(), Words{"store"});
-  book.NotStored(IdOf(1));
-  EXPECT_EQ(Turn(), (Words{"cancel one", "forget", "tell", "hold one"}));
-  book.NotStored(IdOf(1));  // late: it is of the attempt before
+  book.NotStored(IdOf(1), now_ms + 500);
+  // The job hears of it, and is placed again from then on.
+  EXPECT_EQ(Turn(), (Words{"cancel one", "forget", "tell"}));
+  EXPECT_EQ(ReasonOf(1), "the placer could not store the grant: it tries again");
+  EXPECT_TRUE(PoolIsEmpty());
+  EXPECT_EQ(book.NextMs(), now_ms + 500);
+  now_ms += 500;
+  EXPECT_EQ(Turn(), Words{"hold one"});
+  book.NotStored(IdOf(1), now_ms);  // late: it is of the attempt before
   EXPECT_EQ(StateOf(1), State::kHolding);
+}
+
+TEST_F(GrantBookTest, AWaitEndsInItsTimeThoughTheStoreIsFull) {
+  Join("one", 1);
+  Ask(1, {}, 2'500), Turn();
+  const int64_t begun_ms = now_ms;
+  while (StateOf(1) != State::kLate && now_ms < begun_ms + 60'000) {
+    if (StateOf(1) == State::kHolding) book.Held(IdOf(1), "one"), Turn();
+    if (StateOf(1) == State::kHeld) book.NotStored(IdOf(1), now_ms + 1'000), Turn();
+    if (StateOf(1) == State::kLate) break;
+    now_ms = std::max(now_ms + 1, book.NextMs());
+    Turn();
+  }
+  EXPECT_EQ(now_ms - begun_ms, 2'500);
+  EXPECT_EQ(ReasonOf(1), "the placer could not store the grant");
+  // One that does not wait hears at once.
+  Ask(2, {}, 0), Turn();
+  book.Held(IdOf(2), "one"), Turn();
+  book.NotStored(IdOf(2), now_ms + 1'000), Turn();
+  EXPECT_EQ(StateOf(2), State::kLate);
+}
+
+TEST_F(GrantBookTest, AWaitEndsThoughTheStoreDoesNotAnswerAndServersRefuse) {
+  Join("one", 1);
+  Ask(1, {}, 2'000), Turn();
+  book.Held(IdOf(1), "one"), Turn();
+  const int64_t until_ms = now_ms + GrantBook::kAnswerMs + GrantBook::kStoreMs;
+  EXPECT_EQ(book.NextMs(), until_ms);
+  now_ms = until_ms - 1, Turn();
+  EXPECT_EQ(StateOf(1), State::kHeld);
+  now_ms = until_ms;
+  EXPECT_EQ(Turn(), (Words{"cancel one", "forget", "tell"}));
+  EXPECT_EQ(ReasonOf(1), "the placer's store did not answer in time");
+  EXPECT_TRUE(PoolIsEmpty());
+  // Each refuses for a while, and is asked again.
+  for (const char* server : {"two", "three", "four", "five"}) Join(server, 1);
+  Ask(2, {}, 1'000), Turn();
+  const int64_t begun_ms = now_ms;
+  while (StateOf(2) == State::kHolding) now_ms += GrantBook::kAnswerMs, Turn();
+  EXPECT_EQ(StateOf(2), State::kLate);
+  EXPECT_LE(now_ms - begun_ms, 1'000 + GrantBook::kLateMs + GrantBook::kAnswerMs);
 }
 
 TEST_F(GrantBookTest, AJobWaitsAndIsToldWhy) {

@@ -33,7 +33,8 @@ class NodeProgramTlsTest : public NodeProgramTest {
     url_ = "tls://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
     auto identity = TlsIdentity::Load(TlsRole::kServer, authority_.Server("placer"), "h2");
     ASSERT_TRUE(identity.ok()) << identity.status().message();
-    auto* const front = new RpcFront(by_tls_->server(), *new RpcConnections());
+    auto* const front =
+        new RpcFront([placer = by_tls_](const std::string&) -> grpc::Server& { return placer->server(); }, *new RpcConnections());
     ASSERT_TRUE(front->ListenByTls(std::move(socket), *identity, "the placer").ok());
   }
   static std::vector<std::string> Words(const LinkOptions& link) {

@@ -52,6 +52,7 @@ void DeadlyPool::Write() {
     if (deaths < kDeaths) return Die(deaths++ == 1);
     const std::vector<StoreResult> results = disk_->Commit({&next, 1});
     ASSERT_EQ(results[0].outcome, StoreResult::Outcome::kDone);
+    core_->Kept(next.changes, true);
     if (waiting_.front().second) core_->Stored(*waiting_.front().second, true, now_ms_);
     waiting_.pop_front();
   }

@@ -54,7 +54,7 @@ class EventCallsTest : public ::testing::Test {
                    .holder = holder,
                    .text = std::string(500, 'x')},
                   now_ms);
-        if (i % 500 == 499 || i + 1 == to) core.StoreNotes();
+        if (i % 500 == 499 || i + 1 == to) core.StoreNotes(now_ms);
       });
     }
     std::promise<void> noted;
@@ -73,7 +73,7 @@ class EventCallsTest : public ::testing::Test {
 
   const std::unique_ptr<Store> store = MakeMemoryStore();
   const std::unique_ptr<RolesFile> roles;
-  RpcConnections connections{{.of_kind = 1'000, .of_holder = 1'000}};
+  RpcConnections connections{{.usual = {.of_holder = 1'000, .in_all = 1'000}}};
   std::unique_ptr<PlacerLoop> loop;
   std::unique_ptr<EventCalls> calls;
   // A server is never destroyed (protocol/rpc/rpc_front.h), or gRPC would end with the last one, and wait for threads of its own.

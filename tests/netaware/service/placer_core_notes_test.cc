@@ -39,9 +39,9 @@ TEST(PlacerCore, WhatHappensIsRememberedWithWhatIsStored) {
   world.Settle();
   world.core->Leave("server1", world.now_ms);
   const size_t transactions = world.transactions.size();
-  world.core->StoreNotes();
+  world.core->StoreNotes(world.now_ms);
   EXPECT_EQ(world.transactions.size(), transactions + 1);
-  world.core->StoreNotes();  // nothing is noted, and nothing stored
+  world.core->StoreNotes(world.now_ms);  // nothing is noted, and nothing stored
   EXPECT_EQ(world.transactions.size(), transactions + 1);
   EXPECT_EQ(world.records[1].outcome, "refused");
   EXPECT_EQ(world.records[2].time_ms, 1'000'000);
@@ -81,20 +81,61 @@ TEST(PlacerCore, WhatAFullStoreHasNotKeptIsNotedAgainButNotWhatWasNotGranted) {
   EXPECT_EQ(NotesOf(world, {{id, "r"}}), (std::vector<std::string>{"name:alice ask r done", "placer grant r done"}));
 }
 
-TEST(PlacerCore, TheSameRefusalAgainAndAgainIsOneRecord) {
+TEST(PlacerCore, TheSameRefusalAgainAndAgainIsOneRecordAndACount) {
   World world;
   const AuditRecord refused{.actor = "name:eve", .action = "ask", .outcome = "refused", .text = "no role\x1b"};
-  for (int i = 0; i < 100; ++i) world.core->Note(refused, world.now_ms);
-  world.core->StoreNotes();
+  for (int i = 0; i < 100; ++i) {
+    world.core->Note(refused, world.now_ms += 10);
+    world.core->StoreNotes(world.now_ms);
+  }
   ASSERT_EQ(world.records.size(), 1U);
   EXPECT_EQ(world.records[0].text, "no role?");
+  world.core->StoreNotes(world.now_ms += EqualRefusals::kMinuteMs);
+  ASSERT_EQ(world.records.size(), 2U);
+  EXPECT_EQ(world.records[1].text, "no role? (99 times more in 1 s)");
   world.core->Note(refused, world.now_ms);
-  world.core->StoreNotes();
-  EXPECT_EQ(world.records.size(), 2U);
-  // Of a flood of others there is an end, whatever the store does.
-  for (size_t i = 0; i < PlacerCore::kNotesMax + 10; ++i) world.core->Note({.object = std::to_string(i)}, world.now_ms);
-  world.core->StoreNotes();
-  EXPECT_EQ(world.records.size(), PlacerCore::kNotesMax + 2);
+  world.core->Note(refused, world.now_ms);
+  world.core->StoreNotes(INT64_MAX);  // it ends
+  ASSERT_EQ(world.records.size(), 4U);
+  EXPECT_EQ(world.records[3].text, "no role? (1 time more in 0 s)");
+}
+
+TEST(PlacerCore, AskingForWhatNeverFitsIsTwoRecordsAndTheirCounts) {
+  World world;
+  ASSERT_TRUE(world.core->Join(Node(1, 1), world.now_ms).ok());
+  world.Ask("good", 0.5, -1, "name:bob");
+  PlacerCore::Ask never{.holder = "name:eve"};
+  never.wish.gpus = 7;
+  for (int i = 0; i < 3'000; ++i) {
+    never.request_id = std::to_string(i);
+    ASSERT_TRUE(world.core->Place(never, world.now_ms).ok());
+    world.core->Turn(++world.now_ms);
+    if (i % 100 == 0) world.core->StoreNotes(world.now_ms);
+  }
+  world.core->StoreNotes(INT64_MAX);
+  const auto of_eve = [](const AuditRecord& record) { return record.actor == "name:eve" || record.holder == "name:eve"; };
+  EXPECT_EQ(std::ranges::count_if(world.records, of_eve), 4);
+  EXPECT_EQ(std::ranges::count_if(world.records,
+                                  [](const AuditRecord& record) {
+                                    return record.text.ends_with("(2999 times more in 3 s)") && record.object.empty();
+                                  }),
+            2);
+  // Whose part it takes.
+  for (const StoreTransaction& transaction : world.transactions) {
+    for (const StoreRecord& record : transaction.records) {
+      EXPECT_EQ(record.owner == "name:eve", of_eve(ReadAudit(record).value())) << record.owner;
+    }
+  }
+}
+
+TEST(PlacerCore, OfTooManyThatWaitWhoeverHasMostLosesHisOwn) {
+  World world;
+  for (size_t i = 0; i < WaitingNotes::kMost + 10; ++i)
+    world.core->Note({.actor = "name:eve", .object = std::to_string(i)}, world.now_ms);
+  for (int i = 0; i < 5; ++i) world.core->Note({.actor = "name:bob", .object = "bob's"}, world.now_ms);
+  world.core->StoreNotes(world.now_ms);
+  EXPECT_EQ(world.records.size(), WaitingNotes::kMost);
+  EXPECT_EQ(std::ranges::count(world.records, "name:bob", &AuditRecord::actor), 5);
 }
 
 }  // namespace

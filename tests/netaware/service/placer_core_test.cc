@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <random>
 
 #include "protocol/ticket/ticket_check.h"
@@ -70,6 +71,55 @@ TEST(PlacerCore, ARequestRightBehindItsEndIsToBeMadeAgain) {
   EXPECT_EQ(world.StateOf(id), State::kWaiting);
 }
 
+TEST(PlacerCore, OfAHolderWithTooManyJobsThatWaitTheOldestEnd) {
+  World world;
+  ASSERT_TRUE(world.core->Join(Node(1, 1), world.now_ms).ok());
+  world.Ask("fills");
+  const GrantId bobs = world.Ask("b", 1, -1, "name:bob"), first = world.Ask("0"), second = world.Ask("1");
+  const auto ask = [&](size_t from, size_t to) {
+    for (size_t i = from; i < to; ++i) {
+      PlacerCore::Ask more{.holder = "name:alice", .request_id = std::to_string(i)};
+      more.wish.share = kWholeShare;
+      ASSERT_TRUE(world.core->Place(more, world.now_ms).ok());
+    }
+    world.Settle();
+  };
+  ask(2, PlacerCore::kWaiting.of_holder);
+  EXPECT_EQ(world.StateOf(first), State::kWaiting);
+  ask(PlacerCore::kWaiting.of_holder, PlacerCore::kWaiting.of_holder + 1);
+  EXPECT_EQ(world.StateOf(first), State::kRevoked);
+  EXPECT_NE(world.told.at(first).reason.find("512 of one holder may"), std::string::npos) << world.told.at(first).reason;
+  EXPECT_EQ(world.StateOf(second), State::kWaiting);
+  // However many come at once.
+  ask(1'000, 1'000 + 2 * PlacerCore::kWaiting.of_holder);
+  EXPECT_EQ(world.StateOf(bobs), State::kWaiting);
+  EXPECT_EQ(world.core->grants(), PlacerCore::kWaiting.of_holder + 2);
+}
+
+TEST(PlacerCore, ManyThatComeAtOnceAreGrantedWhereTheyFit) {
+  constexpr size_t kMany = PlacerCore::kWaiting.of_holder + 100;
+  World world;
+  ASSERT_TRUE(world.core->Join(Node(1, 1), world.now_ms).ok());
+  std::vector<GrantId> grants;
+  for (size_t i = 0; i < kMany; ++i) {
+    PlacerCore::Ask ask{.holder = "name:alice", .request_id = std::to_string(i)};
+    ask.wish.share = kWholeShare / 1'000;
+    ask.wish.memory_bytes = kGiB / 100;
+    ask.wish.processes = 0;
+    grants.push_back(world.core->Place(ask, world.now_ms).value());
+  }
+  world.Settle();
+  for (const GrantId& grant : grants) EXPECT_NE(world.StateOf(grant), State::kRevoked);
+}
+
+TEST(PlacerCore, AsLongAsThereIsTimeIsNotLateAtOnce) {
+  World world;
+  ASSERT_TRUE(world.core->Join(Node(1, 1), world.now_ms).ok());
+  world.Ask("fills");
+  EXPECT_EQ(world.StateOf(world.Ask("r", 1, std::numeric_limits<int64_t>::max())), State::kWaiting);
+  EXPECT_EQ(world.StateOf(world.Ask("s", 1, std::numeric_limits<int64_t>::max() - world.now_ms)), State::kWaiting);
+}
+
 TEST(PlacerCore, AServerThatRefusesIsAvoidedAndNothingOfItStays) {
   World world;
   ASSERT_TRUE(world.core->Join(Node(1, 1), world.now_ms).ok());
@@ -97,7 +147,8 @@ TEST(PlacerCore, AFullStoreGrantsNothingAndIsTriedAgainOnceASecond) {
   ASSERT_TRUE(world.core->Join(Node(1, 1), world.now_ms).ok());
   world.full = true;
   const GrantId id = world.Ask("r");
-  EXPECT_EQ(world.StateOf(id), State::kHeld);
+  EXPECT_EQ(world.StateOf(id), State::kWaiting);
+  EXPECT_EQ(world.told.at(id).reason, "the placer could not store the grant: it tries again");
   EXPECT_EQ(world.Orders(Kind::kHold), "1");
   world.now_ms = world.core->NextMs();
   world.Settle();
@@ -107,6 +158,110 @@ TEST(PlacerCore, AFullStoreGrantsNothingAndIsTriedAgainOnceASecond) {
   world.now_ms += 1'000;
   world.Settle();
   EXPECT_EQ(world.StateOf(id), State::kGranted);
+}
+
+TEST(PlacerCore, WhatAFullStoreHasNotForgottenDoesNotComeBack) {
+  World world;
+  ASSERT_TRUE(world.core->Join(Node(1, 1), world.now_ms).ok());
+  const GrantId id = world.Ask("r");
+  ASSERT_EQ(world.StateOf(id), State::kGranted);
+  EXPECT_EQ(world.core->EndNotStored(id), std::nullopt);
+  world.full = true;
+  ASSERT_TRUE(world.core->Join(Node(2, 1), world.now_ms).ok());
+  ASSERT_TRUE(world.core->Release(id).ok());
+  world.Settle();
+  EXPECT_EQ(world.core->EndNotStored(id), "name:alice");
+  ASSERT_TRUE(world.kept.contains(KeyOfPlaced(id)));
+  world.core->StoreNotes(world.now_ms);
+  world.Settle();
+  EXPECT_EQ(world.core->EndNotStored(id), "name:alice");
+  // With whatever is stored next, and not behind it.
+  world.full = false;
+  const GrantId next = world.Ask("s");
+  ASSERT_EQ(world.StateOf(next), State::kGranted);
+  EXPECT_FALSE(world.kept.contains(KeyOfPlaced(id)));
+  EXPECT_EQ(world.core->EndNotStored(id), std::nullopt);
+  EXPECT_TRUE(world.kept.contains("servers/server2"));
+  world.Restart();
+  EXPECT_EQ(world.core->ViewAll().size(), 1U);
+  EXPECT_EQ(world.core->pool().servers().size(), 2U);
+  // One that is asked for again meanwhile is not forgotten.
+  world.full = true;
+  ASSERT_TRUE(world.core->Release(next).ok());
+  world.Settle();
+  ASSERT_TRUE(world.core->Join(Node(1, 1), world.now_ms).ok());
+  world.full = false;
+  EXPECT_EQ(world.Ask("s"), next);
+  world.now_ms += 1'000;
+  world.core->StoreNotes(world.now_ms);
+  world.Settle();
+  ASSERT_EQ(world.StateOf(next), State::kGranted);
+  EXPECT_TRUE(world.kept.contains(KeyOfPlaced(next)));
+}
+
+TEST(PlacerCore, WhatAServerCouldNotKeepIsOrderedAgain) {
+  World world;
+  ASSERT_TRUE(world.core->Join(Node(1, 2), world.now_ms).ok());
+  const GrantId ended = world.Ask("r"), granted = world.Ask("s");
+  ASSERT_TRUE(world.core->Release(ended).ok());
+  world.Settle();
+  world.log.clear();
+  // Its ledger's disk is full: it has the one that has ended still, and has not confirmed the other.
+  const auto beat = [&](std::vector<NodeGrantState> grants) {
+    world.core->Beat("server1", {.others = std::vector<GpuAmount>(2), .grants = std::move(grants)}, world.now_ms);
+    world.Settle();
+    std::string kinds;
+    for (const auto& [server, order] : std::exchange(world.log, {}))
+      kinds += order.kind == Kind::kRelease && order.grant == ended ? "release " : order.grant == granted ? "confirm " : "other ";
+    return kinds;
+  };
+  const std::vector<NodeGrantState> has = {{ended, false, 0}, {granted, true, 0}};
+  EXPECT_EQ(beat(has), "");  // the orders may be under way
+  world.now_ms += PlacerCore::kDiffersMs;
+  const std::string both = beat(has);
+  EXPECT_TRUE(both == "release confirm " || both == "confirm release ") << both;
+  world.now_ms += PlacerCore::kDiffersMs - 1;
+  EXPECT_EQ(beat(has), "");
+  world.now_ms += 1;
+  EXPECT_EQ(beat(has).size(), both.size());
+  // When it has done so it is told no more.
+  EXPECT_EQ(beat({{granted, false, 0}}), "");
+  world.now_ms += PlacerCore::kDiffersMs;
+  EXPECT_EQ(beat({{granted, false, 0}}), "");
+  EXPECT_EQ(world.StateOf(granted), State::kGranted);
+}
+
+TEST(PlacerCore, AServersNameAndGpusAreTheirFirstHolders) {
+  World world;
+  const auto of = [](int machine, const std::string& holder) {
+    JoiningNode node = Node(machine, 1);
+    node.holder = holder;
+    return node;
+  };
+  ASSERT_TRUE(world.core->Join(of(1, "name:gpu1"), world.now_ms).ok());
+  world.core->Leave("server1", world.now_ms);
+  for (int round = 0; round < 2; ++round) {
+    // Its name, while it is away, and its GPU by another name.
+    EXPECT_EQ(world.core->Join(of(1, "name:gpu2"), world.now_ms).code(), StatusCode::kPermissionDenied);
+    JoiningNode thief = of(2, "name:gpu2");
+    thief.server.gpus[0].uuid = Uuid(1, 0);
+    EXPECT_EQ(
+        world.core->Join(thief, world.now_ms).message(),
+        Uuid(1, 0) + " is of server 'server1', which is name:gpu1's: when that is gone for good, 'tessera remove server1' first");
+    world.Restart();  // the next placer knows it, too
+  }
+  EXPECT_TRUE(world.core->Join(of(1, "name:gpu1"), world.now_ms).ok());
+  world.core->Leave("server1", world.now_ms);
+  ASSERT_TRUE(world.core->Remove("server1", "name:boss", world.now_ms).ok());
+  EXPECT_TRUE(world.core->Join(of(1, "name:gpu2"), world.now_ms).ok());
+  // Of what is not there nobody has any number.
+  for (int machine = 2; machine <= 16; ++machine) ASSERT_TRUE(world.core->Join(of(machine, "name:gpu2"), world.now_ms).ok());
+  EXPECT_EQ(world.core->Join(of(17, "name:gpu2"), world.now_ms).code(), StatusCode::kResourceExhausted);
+  EXPECT_TRUE(world.core->Join(of(17, "name:gpu3"), world.now_ms).ok());
+  // Who joins and leaves again and again takes his own part of what is remembered.
+  world.core->Leave("server17", world.now_ms);
+  world.core->StoreNotes(world.now_ms);
+  EXPECT_EQ(world.transactions.back().records.back().owner, "name:gpu3");
 }
 
 TEST(PlacerCore, ThePlacerAfterItKnowsAllAndGivesNothingTwice) {

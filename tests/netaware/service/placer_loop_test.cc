@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <future>
+#include <utility>
 
-#include "netaware/store/memory_store.h"
+#include "tests/netaware/store/around_store.h"
 
 namespace tessera {
 namespace {
@@ -31,35 +34,59 @@ class GrantedJob : public JobEnd {
   std::promise<void> granted;
 };
 
-TEST(PlacerLoop, WhoWaitsForTheStoreHearsWhenAllBeforeIsThere) {
-  const std::unique_ptr<Store> store = MakeMemoryStore();
-  const std::unique_ptr<PlacerLoop> loop = PlacerLoop::Start({}, TicketSigner::Make().value(), *store).value();
+// A store whose disk can be full.
+class FullStore : public AroundStore {
+ public:
+  std::vector<StoreResult> Commit(std::span<const StoreTransaction> transactions) override {
+    if (!full) return AroundStore::Commit(transactions);
+    return std::vector<StoreResult>(transactions.size(),
+                                    {.outcome = StoreResult::Outcome::kFailed, .reason = "the disk is full"});
+  }
+  std::atomic<bool> full = false;
+};
+
+TEST(PlacerLoop, WhoEndsAGrantHearsWhetherTheStoreHasForgottenIt) {
+  FullStore store;
+  const std::unique_ptr<PlacerLoop> loop = PlacerLoop::Start({}, TicketSigner::Make().value(), store).value();
   const auto node = std::make_shared<ReadyNode>(*loop);
-  const auto job = std::make_shared<GrantedJob>();
-  GrantId grant{};
   loop->Post([&](PlacerCore& core, int64_t now_ms) {
     loop->Attach("gpu7", node, now_ms);
     JoiningNode joins;
     joins.server = {.id = "gpu7", .gpus = {{.uuid = "GPU-01010101-0101-0101-0101-010101010101", .all = {kWholeShare, 1 << 30}}}};
     joins.state.others.resize(1);
     ASSERT_TRUE(core.Join(joins, now_ms).ok());
-    Result<GrantId> placed = core.Place({.holder = "name:alice", .request_id = "r"}, now_ms);
-    ASSERT_TRUE(placed.ok());
-    grant = *placed;
-    loop->Watch(grant, job);
   });
-  job->granted.get_future().wait();
-  for (const size_t left : {size_t{1}, size_t{0}}) {
-    std::promise<size_t> grants;
+  for (const bool is_full : {false, true}) {
+    const auto job = std::make_shared<GrantedJob>();
+    GrantId grant{};
+    loop->Post([&](PlacerCore& core, int64_t now_ms) {
+      Result<GrantId> placed = core.Place({.holder = "name:alice", .request_id = is_full ? "s" : "r"}, now_ms);
+      ASSERT_TRUE(placed.ok());
+      grant = *placed;
+      loop->Watch(grant, job);
+    });
+    job->granted.get_future().wait();
+    store.full = is_full;
+    std::promise<std::pair<bool, size_t>> ended;
     loop->Post([&](PlacerCore& core, int64_t) {
       // In the store's thread, which has the store.
-      loop->AfterStored([&] { grants.set_value(store->Range(kPlacedKeys).size()); });
-      if (left == 0) {
-        EXPECT_TRUE(core.Release(grant).ok());
-      }
+      loop->AfterForgotten(grant, [&](bool stored) { ended.set_value({stored, store.Range(kPlacedKeys).size()}); });
+      EXPECT_TRUE(core.Release(grant).ok());
     });
-    EXPECT_EQ(grants.get_future().get(), left);
+    EXPECT_EQ(ended.get_future().get(), std::pair(!is_full, size_t{is_full ? 1u : 0u}));
   }
+  // It is forgotten when there is room.
+  store.full = false;
+  size_t left = 1;
+  for (const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+       left != 0 && std::chrono::steady_clock::now() < until;) {
+    std::promise<size_t> grants;
+    loop->Post([&](PlacerCore&, int64_t) {
+      loop->AfterForgotten({}, [&](bool) { grants.set_value(store.Range(kPlacedKeys).size()); });
+    });
+    left = grants.get_future().get();
+  }
+  EXPECT_EQ(left, 0u);
 }
 
 }  // namespace

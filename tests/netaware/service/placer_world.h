@@ -50,8 +50,9 @@ class World : public PlacerCore::Outside {
   void Send(const std::string& server, const PlacerOrder& order) override { orders.push_back({server, order}); }
   void Tell(const GrantView& view) override { told[view.grant.ask.id] = view; }
   void Keep(StoreTransaction transaction, std::optional<GrantId> grant) override {
+    changed.push_back({transaction.changes, !full});
     for (const StoreChange& change : transaction.changes) {
-      if (full && grant) continue;
+      if (full) continue;
       if (change.value) {
         kept[change.key] = *change.value;
       } else {
@@ -70,6 +71,7 @@ class World : public PlacerCore::Outside {
   void Settle() {
     for (int i = 0; i < 20; ++i) {
       core->Turn(now_ms);
+      for (const auto& [changes, done] : std::exchange(changed, {})) core->Kept(changes, done);
       for (const GrantId& grant : std::exchange(stored, {})) core->Stored(grant, !full, now_ms);
       for (const auto& [server, order] : std::exchange(orders, {})) {
         log.push_back({server, order});
@@ -106,6 +108,7 @@ class World : public PlacerCore::Outside {
     ASSERT_TRUE(core->Load(entries, now_ms).ok());
     orders.clear();
     stored.clear();
+    changed.clear();
   }
 
   const std::string key = [] {
@@ -120,8 +123,9 @@ class World : public PlacerCore::Outside {
   std::map<GrantId, GrantView> told;
   std::vector<std::pair<std::string, PlacerOrder>> orders, log;
   std::vector<GrantId> stored;
-  std::vector<AuditRecord> records;  // those in the store
-  std::vector<StoreRecord> failed;   // those that the full store has refused
+  std::vector<std::pair<std::vector<StoreChange>, bool>> changed;  // of which the core is to hear
+  std::vector<AuditRecord> records;                                // those in the store
+  std::vector<StoreRecord> failed;                                 // those that the full store has refused
   std::vector<StoreTransaction> transactions;
   std::unique_ptr<PlacerCore> core;
 };

@@ -24,6 +24,11 @@ TEST(Roles, AreThoseOfTheFile) {
   EXPECT_FALSE(roles->MayAsk("name:w") || roles->MayEndAll("name:w"));
   EXPECT_FALSE(roles->MayAsk("name:bob"));
   EXPECT_TRUE(Roles::Parse("", "f")->MayAsk("name:bob"));
+  EXPECT_EQ(roles->StandingOf("name:gpu7"), Standing::kTrusted);
+  EXPECT_EQ(roles->StandingOf("uid:7"), Standing::kTrusted);
+  EXPECT_EQ(roles->StandingOf("name:w"), Standing::kUsual);
+  EXPECT_EQ(roles->StandingOf("name:bob"), Standing::kNobody);
+  EXPECT_EQ(Roles::Parse("", "f")->StandingOf("name:bob"), Standing::kUsual);
 }
 
 TEST(Roles, AUserHasTheNameThatHeIsGivenAndItsRole) {

@@ -55,9 +55,11 @@ TEST(StoredForms, AServerIsReadAsItWas) {
                                     .isolations = {"packed"},
                                     .priorities = {"normal", "protected"},
                                     .pci = "0000:02:00.0",
-                                    .numa = 1}}};
+                                    .numa = 1}},
+                          .holder = "name:gpu7"};
   Result<KeptServer> read = ReadServer(StoredServer(server, "host"));
   ASSERT_TRUE(read.ok());
+  EXPECT_EQ(read->is.holder, "name:gpu7");
   EXPECT_EQ(read->is.id, server.id);
   EXPECT_EQ(read->host, "host");
   EXPECT_EQ(read->is.addresses, server.addresses);

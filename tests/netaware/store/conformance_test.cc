@@ -1,6 +1,8 @@
 // What every kind of store keeps.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "netaware/store/memory_store.h"
 #include "netaware/store/sqlite_store.h"
 #include "tests/netaware/store/some_store.h"
@@ -171,6 +173,28 @@ TEST_P(StoreConformance, OldRecordsGoInSmallPieces) {
   for (int i = 0; i < 10; ++i) Commit(*store, {.records = {{0, 1'400, "new"}}});
   EXPECT_EQ(ValuesOf(store->RecordsAfter(0, 1)), Values{"400"});
   EXPECT_EQ(store->RecordsAfter(0, 999).value().size(), 111u);
+}
+
+TEST_P(StoreConformance, NobodysManyRecordsPushOutAnothersFew) {
+  store->SetRecordBounds({.most = 100});
+  for (int i = 0; i < 10; ++i) Commit(*store, {.records = {{0, 1, "few", "name:alice"}}});
+  for (int i = 0; i < 50; ++i) {
+    StoreTransaction flood;
+    for (int j = 0; j < 40; ++j) flood.records.push_back({0, 2, std::to_string(40 * i + j), "name:eve"});
+    Commit(*store, flood);
+  }
+  std::vector<std::string> few, many;
+  const std::vector<StoreRecord> kept = store->RecordsAfter(0, 999).value();
+  for (const StoreRecord& record : kept) (record.owner == "name:eve" ? many : few).push_back(record.value);
+  EXPECT_EQ(few, Values(10, "few"));
+  ASSERT_EQ(many.size(), 90u);
+  EXPECT_EQ(many.front(), "1910");
+  // Two who flood have half each.
+  for (int i = 0; i < 200; ++i) Commit(*store, {.records = {{0, 3, "other", "name:mallory"}}});
+  EXPECT_EQ(std::ranges::count(store->RecordsAfter(0, 999).value(), "name:alice", &StoreRecord::owner), 10);
+  EXPECT_EQ(std::ranges::count(store->RecordsAfter(0, 999).value(), "name:eve", &StoreRecord::owner), 45);
+  EXPECT_EQ(Commit(*store, {.records = {{0, 1, "x", std::string(513, 'o')}}}).reason,
+            "a record's owner has 513 bytes: 512 can be");
 }
 
 }  // namespace
