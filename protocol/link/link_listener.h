@@ -22,6 +22,21 @@ struct AcceptedLink {
   std::string name = {};  // the proved name, from its certificate; empty: none was proved
 };
 
+// How far a peer has come, as told in the thread that makes the link. Empty functions are not called.
+struct PeerProgress {
+  // At tls://: its first message was right, and it is answered. Elsewhere a first message that is right proves it.
+  std::function<void()> understood = {};
+  // It has shown that it is one of ours: at tls:// by its certificate, elsewhere by its preamble.
+  std::function<void()> proved = {};
+
+  void Understood() const {
+    if (understood) understood();
+  }
+  void Proved() const {
+    if (proved) proved();
+  }
+};
+
 class LinkListener {
  public:
   virtual ~LinkListener() = default;
@@ -34,12 +49,11 @@ class LinkListener {
   virtual Result<UniqueFd> Accept() = 0;
   // Who has connected, as far as that is known before Finish(): "10.0.0.7:40312". Any thread.
   virtual std::string DescribePeer(int connection) const = 0;
-  // Makes a link of a connection of Accept() until `deadline_ns` (MonotonicNs). `proved` is called as soon as the peer has shown
-  // that it is one of ours: at tls:// by its certificate, elsewhere by its preamble. shutdown(2) of the connection, or of a
-  // duplicate, ends the wait. Any thread, several at once. kTimedOut: the peer said too little until then. kProtocolViolation: it
-  // is no tessera. kVersionMismatch: it is of another version. kPermissionDenied: it may not connect. kUnavailable: it left.
-  using Proved = std::function<void()>;
-  virtual Result<AcceptedLink> Finish(UniqueFd connection, uint64_t deadline_ns, const Proved& proved) = 0;
+  // Makes a link of a connection of Accept() until `deadline_ns` (MonotonicNs), and tells meanwhile how far the peer is.
+  // shutdown(2) of the connection, or of a duplicate, ends the wait. Any thread, several at once. kTimedOut: the peer said too
+  // little until then. kProtocolViolation: it is no tessera. kVersionMismatch: it is of another version. kPermissionDenied: it
+  // may not connect. kUnavailable: it left.
+  virtual Result<AcceptedLink> Finish(UniqueFd connection, uint64_t deadline_ns, const PeerProgress& progress) = 0;
 };
 
 }  // namespace tessera

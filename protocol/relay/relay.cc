@@ -48,6 +48,7 @@ Relay::Relay(std::unique_ptr<Channel> channel, std::unique_ptr<Carriage> carriag
 Relay::~Relay() {
   CloseLink(false);
   RegisterMemory(nullptr);
+  if (budget_ != nullptr) budget_->GiveBack(segment_bytes_);
 }
 
 void Relay::RegisterMemory(std::shared_ptr<Link> link) {
@@ -142,6 +143,14 @@ void Relay::WatchSocket() {
   }
 }
 
+void Relay::BoundSegments(uint64_t bytes_max, SegmentBudget* budget) {
+  MutexLock lock(segments_mutex_);
+  segment_bytes_max_ = bytes_max;
+  budget_ = budget;
+  // Those that the process before this one had are there already.
+  if (budget_ != nullptr) budget_->Have(segment_bytes_);
+}
+
 Status Relay::AddSegment(const SegmentOffer& offer, int fd, std::span<const std::byte> message) {
   {
     MutexLock lock(segments_mutex_);
@@ -151,6 +160,17 @@ Status Relay::AddSegment(const SegmentOffer& offer, int fd, std::span<const std:
                                                         ": pin less host memory, or lower --max-sessions of tessera-gateway");
     }
   }
+  if (budget_ != nullptr && !budget_->Take(offer.size_bytes)) {
+    return Status(StatusCode::kResourceExhausted,
+                  "the segments of all sessions would have more than " + std::to_string(budget_->bytes_max()) +
+                      " bytes, what this host, or this control group, has for them: pin less host memory");
+  }
+  Status kept = KeepSegment(offer, fd, message);
+  if (!kept.ok() && budget_ != nullptr) budget_->GiveBack(offer.size_bytes);
+  return kept;
+}
+
+Status Relay::KeepSegment(const SegmentOffer& offer, int fd, std::span<const std::byte> message) {
   Result<Mapping> mapping = Mapping::Map(fd, offer.size_bytes, 0, Placement::Anywhere());
   if (!mapping.ok()) return mapping.status();
   const auto memory = std::make_shared<const Mapping>(std::move(*mapping));
@@ -173,6 +193,7 @@ void Relay::CloseSegment(uint32_t id, uint32_t side) {
   if (found == segments_.end()) return;
   if (registered_ != nullptr) registered_->Forget(found->second->bytes());
   segment_bytes_ -= found->second->size();
+  if (budget_ != nullptr) budget_->GiveBack(found->second->size());
   segments_.erase(found);
 }
 

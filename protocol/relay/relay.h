@@ -42,6 +42,7 @@
 #include "protocol/link/resume_messages.h"
 #include "protocol/relay/carriage.h"
 #include "protocol/relay/returning_links.h"
+#include "protocol/relay/segment_budget.h"
 
 namespace tessera {
 
@@ -96,7 +97,8 @@ class Relay {
 
   // Bounds the size of all the session's segments together; more are refused. The peer does not hear of a refused segment, and
   // what the program does with it fails as for want of memory. Call it before Run().
-  void BoundSegments(uint64_t bytes_max) { segment_bytes_max_ = bytes_max; }
+  // `budget`: of the segments of all sessions, which outlives the relay; null: these have no bound.
+  void BoundSegments(uint64_t bytes_max, SegmentBudget* budget = nullptr) EXCLUDES(segments_mutex_);
   // Counts the bytes of segments that arrive in `*bytes`, which outlives the relay. Call it before Run().
   void CountReceived(std::atomic<uint64_t>* bytes) { received_bytes_ = bytes; }
 
@@ -216,6 +218,8 @@ class Relay {
   using Memory = std::shared_ptr<const Mapping>;
   // `message`: the offer to pass on, if it came from the peer; else empty.
   Status AddSegment(const SegmentOffer& offer, int fd, std::span<const std::byte> message) EXCLUDES(segments_mutex_);
+  // The same for one that has room.
+  Status KeepSegment(const SegmentOffer& offer, int fd, std::span<const std::byte> message) EXCLUDES(segments_mutex_);
   // Notes that one side has closed it: CarriagePage::Segment::kClosedHere or kClosedThere.
   void CloseSegment(uint32_t id, uint32_t side) EXCLUDES(segments_mutex_);
   Status Record(std::span<const std::byte> message) EXCLUDES(controls_mutex_);
@@ -291,6 +295,7 @@ class Relay {
   std::map<uint32_t, Memory> segments_ GUARDED_BY(segments_mutex_);
   uint64_t segment_bytes_ GUARDED_BY(segments_mutex_) = 0;  // of all segments
   uint64_t segment_bytes_max_ = UINT64_MAX;
+  SegmentBudget* budget_ = nullptr;
   int refusals_told_ = 0;                                         // for the receiving thread only
   std::shared_ptr<Link> registered_ GUARDED_BY(segments_mutex_);  // the link that knows their memory
   bool first_message_ = false;  // next message is the first after Adopt(); under the channel's lock of its socket

@@ -52,6 +52,11 @@ bool RelaySession::Establish() {
   return true;
 }
 
+void RelaySession::BeUnderstood() {
+  MutexLock lock(service_.strangers_mutex_);
+  if (service_.strangers_) service_.strangers_->Understood(IdOf(*this));
+}
+
 void RelaySession::Prove() {
   proved_.store(true);
   service_.LeaveStrangers(*this);
@@ -70,7 +75,7 @@ void RelaySession::Uses(std::shared_ptr<Link> link) {
 }
 
 Status RelaySession::Run(Relay& relay) {
-  relay.BoundSegments(service_.options_.segment_bytes_max);
+  relay.BoundSegments(service_.options_.segment_bytes_max, &service_.budget_);
   Within(kNoDeadline);
   {
     MutexLock lock(mutex_);
@@ -102,7 +107,7 @@ bool RelaySession::WaitsForLink() {
 
 // --- RelayService ---
 
-RelayService::RelayService(const Options& options) : options_(options) {
+RelayService::RelayService(const Options& options) : options_(options), budget_(options.segment_bytes_in_all) {
   MutexLock lock(strangers_mutex_);
   if (options.strangers) strangers_.emplace(*options.strangers);
 }

@@ -41,6 +41,8 @@ class RelaySession {
   bool timed_out() const { return timed_out_.load(); }
   // Whether it was ended because a newer one needed its place.
   bool made_room() const { return made_room_.load(); }
+  // Notes that the peer's first message was right: it makes room for strangers after those of whom that cannot be said.
+  void BeUnderstood();
   // Notes that the peer has proved who it is. From now on it does not make room for strangers, only for others that have also
   // proved themselves.
   void Prove();
@@ -104,6 +106,7 @@ class RelayService {
     uint64_t hello_timeout_ns = 10'000'000'000;    // how long a connection may take to say what it wants
     std::optional<StrangerBounds> strangers = {};  // set where anybody may connect
     uint64_t segment_bytes_max = UINT64_MAX;       // of one session, as in Relay::BoundSegments()
+    uint64_t segment_bytes_in_all = UINT64_MAX;    // of all together
     // Says who has connected, for the log. Required with `strangers`.
     std::function<std::string(int connection)> describe = {};
   };
@@ -156,6 +159,7 @@ class RelayService {
   std::atomic<size_t> established_{0};
   std::list<std::unique_ptr<RelaySession>> sessions_;
   uint64_t swept_ns_ = 0;
+  SegmentBudget budget_;
   Mutex over_mutex_;
   std::vector<RelaySession*> over_ GUARDED_BY(over_mutex_);  // their threads are about to end
   Mutex strangers_mutex_;

@@ -70,10 +70,11 @@ std::optional<Strangers::Id> Strangers::Come(Id id, const Source& source) {
   const auto sessions = sessions_.find(host);
   const size_t places = sessions == sessions_.end() ? 0 : sessions->second * kConnectionsOfSession;
   const auto there = expected_.find(host);
-  Known known{source, (there == expected_.end() ? 0 : there->second) < places, {}};
-  if (known.expected) ++expected_[host];
+  const bool expected = (there == expected_.end() ? 0 : there->second) < places;
+  Known known{source, expected ? kExpected : kOther, {}};
+  if (expected) ++expected_[host];
   const auto enter = [&](Group& group) {
-    std::list<Id>& list = known.expected ? group.expected : group.others;
+    std::list<Id>& list = group.of[known.rank];
     return Place{&group, list.insert(list.end(), id)};
   };
   known.places[0] = enter(all_);
@@ -97,12 +98,26 @@ void Strangers::Leave(Id id) {
   if (found == known_.end()) return;
   const Known& known = found->second;
   for (const std::optional<Place>& place : known.places) {
-    if (place) (known.expected ? place->group->expected : place->group->others).erase(place->at);
+    if (place) place->group->of[known.rank].erase(place->at);
   }
   DropEmpty(&hosts_, known.source.host());
   DropEmpty(&sites_, known.source.site());
-  if (known.expected) CountDown(&expected_, known.source.host());
+  if (known.expected()) CountDown(&expected_, known.source.host());
   known_.erase(found);
+}
+
+void Strangers::Understood(Id id) {
+  const auto found = known_.find(id);
+  if (found == known_.end()) return;
+  Known& known = found->second;
+  if (known.rank == kOtherUnderstood || known.rank == kExpectedUnderstood) return;
+  const Rank rank = known.expected() ? kExpectedUnderstood : kOtherUnderstood;
+  for (const std::optional<Place>& place : known.places) {
+    if (!place) continue;
+    std::list<Id>& to = place->group->of[rank];
+    to.splice(to.end(), place->group->of[known.rank], place->at);
+  }
+  known.rank = rank;
 }
 
 std::optional<Strangers::Id> Strangers::GiveUpOldest() {
@@ -114,8 +129,8 @@ std::optional<Strangers::Id> Strangers::GiveUpOldest() {
 void Strangers::SessionEnds(const Source& source) { CountDown(&sessions_, source.host()); }
 
 std::optional<Strangers::Id> Strangers::OldestOf(const Group& group, std::optional<Id> but_for) {
-  for (const std::list<Id>* list : {&group.others, &group.expected}) {
-    if (!list->empty() && list->front() != but_for) return list->front();
+  for (const std::list<Id>& list : group.of) {
+    if (!list.empty() && list.front() != but_for) return list.front();
   }
   return std::nullopt;
 }

@@ -1,6 +1,7 @@
 // Connections of which nothing is known yet, at an address or a socket that others reach. Decides how many are kept, and which
 // one is dropped for a newer one. The newest always stays. So a flood pushes out its own connections first, while a client among
-// them soon proves itself.
+// them soon proves itself. One whose first message was right goes after those that are silent or talk nonsense: on a busy machine
+// it waits for us rather than we for it.
 #pragma once
 
 #include <sys/socket.h>
@@ -71,6 +72,8 @@ class Strangers {
   std::optional<Id> Come(Id id, const Source& source);
   // Forgets a connection: it has proved something, or is gone. It may be unknown already.
   void Leave(Id id);
+  // Its first message was right. It may be unknown already.
+  void Understood(Id id);
   // Forgets the oldest connection and returns it: for when there is no room for any more.
   std::optional<Id> GiveUpOldest();
   size_t count() const { return known_.size(); }
@@ -80,10 +83,16 @@ class Strangers {
   void SessionEnds(const Source& source);
 
  private:
-  // Some connections, oldest first.
+  // Which connections go first.
+  enum Rank : size_t { kOther, kOtherUnderstood, kExpected, kExpectedUnderstood, kRanks };
+  // Some connections by rank, oldest first.
   struct Group {
-    std::list<Id> others, expected;
-    size_t size() const { return others.size() + expected.size(); }
+    std::array<std::list<Id>, kRanks> of;
+    size_t size() const {
+      size_t all = 0;
+      for (const std::list<Id>& list : of) all += list.size();
+      return all;
+    }
   };
   // A group that a connection is in, and its place there.
   struct Place {
@@ -92,7 +101,8 @@ class Strangers {
   };
   struct Known {
     Source source;
-    bool expected;
+    Rank rank;
+    bool expected() const { return rank >= kExpected; }
     std::array<std::optional<Place>, 3> places;  // in all_, in its host's group, in its site's
   };
   using Groups = std::map<Source::Key, Group>;

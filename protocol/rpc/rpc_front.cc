@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kShortageMs = 100;
 
-[[noreturn]] void AcceptUsers(const UniqueFd& listener, grpc::Server& server, RpcConnections& connections) {
+[[noreturn]] void AcceptUsers(const UniqueFd& listener, const RpcFront::ServerOf& server_of, RpcConnections& connections) {
   for (;;) {
     pollfd ready{listener.get(), POLLIN, 0};
     poll(&ready, 1, -1);
@@ -27,7 +27,9 @@ constexpr int kShortageMs = 100;
       continue;
     }
     Result<PeerCredentials> peer = PeerOf(socket.get());
-    if (peer.ok()) connections.Take(server, std::move(socket), UserHolder(peer->uid), false);
+    if (!peer.ok()) continue;
+    const std::string holder = UserHolder(peer->uid);
+    connections.Take(server_of(holder), std::move(socket), holder, false);
   }
 }
 
@@ -44,17 +46,18 @@ Status StartThread(Body body) {
 }  // namespace
 
 Status RpcFront::Listen(UniqueFd socket) {
-  return StartThread([listener = std::move(socket), &server = server_, &connections = connections_] {
-    AcceptUsers(listener, server, connections);
+  return StartThread([listener = std::move(socket), server_of = server_of_, &connections = connections_] {
+    AcceptUsers(listener, server_of, connections);
   });
 }
 
 Result<TlsFront*> RpcFront::ListenByTls(UniqueFd socket, std::shared_ptr<const TlsIdentity> identity, std::string what) {
-  Result<std::unique_ptr<TlsFront>> made =
-      TlsFront::Make(std::move(socket), std::move(what),
-                     [&server = server_, &connections = connections_](UniqueFd connection, const CertificateDescription& shown) {
-                       return connections.Take(server, std::move(connection), NameHolder(shown.name), true, shown);
-                     });
+  Result<std::unique_ptr<TlsFront>> made = TlsFront::Make(
+      std::move(socket), std::move(what),
+      [server_of = server_of_, &connections = connections_](UniqueFd connection, const CertificateDescription& shown) {
+        const std::string holder = NameHolder(shown.name);
+        return connections.Take(server_of(holder), std::move(connection), holder, true, shown);
+      });
   if (!made.ok()) return made.status();
   TlsFront* const front = made->release();  // lives as long as the process
   front->Use(std::move(identity));

@@ -1,6 +1,6 @@
 // Accepts the connections of listening sockets, and hands them to a gRPC server.
 //
-//   RpcFront front(*server, connections);
+//   RpcFront front([&](const std::string& holder) -> grpc::Server& { return *server; }, connections);
 //   RETURN_IF_ERROR(front.Listen(std::move(unix_socket)));
 //   front.ListenByTls(std::move(tcp_socket), keeper->Current(), "the placer");
 //   RETURN_IF_ERROR(front.Follow(std::move(keeper)));
@@ -9,6 +9,7 @@
 // thread at a time may use a front.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,7 +24,9 @@ namespace tessera {
 
 class RpcFront {
  public:
-  RpcFront(grpc::Server& server, RpcConnections& connections) : server_(server), connections_(connections) {}
+  // Whose connections of `holder` are. Called by any thread of the front, several at once.
+  using ServerOf = std::function<grpc::Server&(const std::string& holder)>;
+  RpcFront(ServerOf server_of, RpcConnections& connections) : server_of_(std::move(server_of)), connections_(connections) {}
 
   // Accepts on a Unix stream socket. The holder of a connection is the user whom the kernel names. Error: the thread cannot
   // start.
@@ -39,7 +42,7 @@ class RpcFront {
 
  private:
   std::vector<TlsFront*> by_tls_;
-  grpc::Server& server_;
+  const ServerOf server_of_;
   RpcConnections& connections_;
 };
 

@@ -17,12 +17,6 @@ size_t AllocatedBytes() {
   return info.uordblks + info.hblkhd;
 }
 
-std::string ListOf(const std::set<std::string>& words) {
-  std::string list;
-  for (const std::string& word : words) list += (list.empty() ? "" : ", ") + word;
-  return list;
-}
-
 }  // namespace
 
 void RpcMemory::Run() {
@@ -37,12 +31,12 @@ void RpcMemory::Run() {
     const MemoryBound::Found found = bound.Look(now, bytes_max, connections_.empty(), MonotonicNs());
     const bool is_much = found != MemoryBound::Found::kFits;
     if (is_much) {
-      const RpcConnections::Ended ended = connections_.EndGreedy();
       const uint64_t now_ns = MonotonicNs();
+      const RpcConnections::Ended ended = connections_.EndGreedy(now_ns);
       if (ended.count > 0 && now_ns >= warn_at_ns) {
         warn_at_ns = now_ns + kQuietNs;
         LogWarning("{}: {} connections of {} are closed: what they asked for takes {} MiB, and may take {}", what_, ended.count,
-                   ListOf(ended.holders), (now - own) >> 20, bytes_max >> 20);
+                   ended.holder, (now - own) >> 20, bytes_max >> 20);
       }
       if (found == MemoryBound::Found::kMuchOwn) {
         LogWarning("{}: {} MiB are taken by other things than connections: the bound for these is beyond that from now on", what_,

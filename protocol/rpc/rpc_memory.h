@@ -5,8 +5,8 @@
 //   RpcMemory memory(connections, "the control API");
 //   memory.Run();    // in a thread of its own
 //
-// When the process has Bounds::bytes_max more than at the start of Run(), connections are ended: those whose clients do not read
-// their answers, or all if there are none. Clients may connect again. Allocations of the rest of the process count too, except
+// When the process has Bounds::bytes_max more than at the start of Run(), connections of the greediest holder are ended, then of
+// the next (RpcConnections::EndGreedy). Clients may connect again. Allocations of the rest of the process count too, except
 // those that Bounds::others reports. Memory that stays while nobody is connected does not belong to clients: it raises the bound
 // (memory_bound.h), and the log says so.
 #pragma once

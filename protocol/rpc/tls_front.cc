@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -20,6 +21,7 @@ namespace {
 
 constexpr size_t kReceivedBytes = 16 * 1024;
 constexpr uint64_t kShortageNs = 100'000'000;
+constexpr int kTakenAtOnceMax = 64;  // before others are looked at again
 
 // A timeout for poll(), rounded up.
 int TimeoutMs(uint64_t until_ns) {
@@ -37,15 +39,17 @@ class TlsFront::Newcomer {
       : socket_(std::move(socket)),
         what_(std::move(what)),
         identity_(std::move(identity)),
-        handshake_(TlsParties{.us = *identity_}),
         end_ns_(now_ns + kFirstByteNs),
         whole_ns_(now_ns + kHandshakeNs) {}
 
   pollfd Watched() const { return {socket_.get(), static_cast<short>(POLLIN | (outgoing_.empty() ? 0 : POLLOUT)), 0}; }
   uint64_t end_ns() const { return end_ns_; }
-  bool is_done() const { return !is_parting_ && handshake_.done() && outgoing_.empty(); }
+  bool is_done() const { return !is_parting_ && handshake_ && handshake_->done() && outgoing_.empty(); }
+  // Its first message was right, and is answered.
+  bool is_understood() const { return is_understood_; }
+  Strangers::Id id() const { return reinterpret_cast<Strangers::Id>(this); }
   const TlsIdentity& identity() const { return *identity_; }
-  TlsSession Finish() { return handshake_.Finish(); }
+  TlsSession Finish() { return handshake_->Finish(); }
   UniqueFd TakeSocket() { return std::move(socket_); }
 
   // Sends `words` after what is still to be sent, and ignores all that it receives from now on.
@@ -65,13 +69,15 @@ class TlsFront::Newcomer {
     taken_ += static_cast<size_t>(got);
     if (is_parting_) return taken_ <= kHandshakeBytesMax;
     if (taken_ > kHandshakeBytesMax) return false;
-    const Status status = handshake_.Take(std::span(bytes).first(static_cast<size_t>(got)));
-    const std::vector<std::byte> words = handshake_.Outgoing();
+    if (!handshake_) handshake_.emplace(TlsParties{.us = *identity_});
+    const Status status = handshake_->Take(std::span(bytes).first(static_cast<size_t>(got)));
+    const std::vector<std::byte> words = handshake_->Outgoing();
     if (!status.ok()) {
       LogDebug("a connection to {} is closed: {}", what_, status.message());
       Part(words, now_ns);
       return true;
     }
+    is_understood_ = is_understood_ || !words.empty();
     outgoing_.insert(outgoing_.end(), words.begin(), words.end());
     return Say();
   }
@@ -91,10 +97,11 @@ class TlsFront::Newcomer {
   UniqueFd socket_;
   const std::string what_;
   const std::shared_ptr<const TlsIdentity> identity_;
-  TlsHandshake handshake_;
+  std::optional<TlsHandshake> handshake_;  // from the first byte on: who is silent costs a descriptor
   std::vector<std::byte> outgoing_;
   size_t taken_ = 0;
   bool is_parting_ = false;
+  bool is_understood_ = false;
   uint64_t end_ns_;
   const uint64_t whole_ns_;
 };
@@ -153,30 +160,40 @@ void TlsFront::Run() {
       return !pipe.Move(all.subspan(at - TlsPipe::kWatched, TlsPipe::kWatched), now_ns);
     });
     at = first_newcomer;
-    std::erase_if(newcomers_, [&](Newcomer& newcomer) { return !Tend(newcomer, ready[at++].revents, now_ns); });
-    if (ready[1].revents != 0) {
-      Accept();
-      // Without free descriptors the loop would spin.
-      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) accepts_ns = now_ns + kShortageNs;
-    }
+    std::erase_if(newcomers_, [&](Newcomer& newcomer) {
+      if (Tend(newcomer, ready[at++].revents, now_ns)) return false;
+      strangers_.Leave(newcomer.id());
+      return true;
+    });
+    // Without free descriptors the loop would spin.
+    if (ready[1].revents != 0 && !Accept()) accepts_ns = now_ns + kShortageNs;
   }
 }
 
-void TlsFront::Accept() {
-  errno = 0;
-  UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (!socket.valid()) return;
-  if (newcomers_.size() == kNewcomersMax) {
-    LogDebug("of {} connections to {} that have proved nothing the oldest is closed", kNewcomersMax, what_);
-    newcomers_.pop_front();
+bool TlsFront::Accept() {
+  for (int taken = 0; taken < kTakenAtOnceMax; ++taken) {
+    UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!socket.valid()) {
+      if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM) return true;
+      if (const std::optional<Strangers::Id> goes = strangers_.GiveUpOldest()) Drop(*goes);
+      return false;
+    }
+    const Source source = Source::Of(socket.get());
+    const Newcomer& newcomer = newcomers_.emplace_back(std::move(socket), what_, identity(), MonotonicNs());
+    if (const std::optional<Strangers::Id> goes = strangers_.Come(newcomer.id(), source)) Drop(*goes);
   }
-  newcomers_.emplace_back(std::move(socket), what_, identity(), MonotonicNs());
-  errno = 0;
+  return true;
+}
+
+void TlsFront::Drop(Strangers::Id id) {
+  LogDebug("of {} connections to {} that have proved nothing the oldest is closed", newcomers_.size(), what_);
+  newcomers_.remove_if([&](const Newcomer& newcomer) { return newcomer.id() == id; });
 }
 
 bool TlsFront::Tend(Newcomer& newcomer, short ready, uint64_t now_ns) {
   if ((ready & POLLOUT) != 0 && !newcomer.Say()) return false;
   if ((ready & ~POLLOUT) != 0 && !newcomer.is_done() && !newcomer.Hear(now_ns)) return false;
+  if (newcomer.is_understood()) strangers_.Understood(newcomer.id());
   if (newcomer.is_done()) Admit(newcomer, now_ns);
   return newcomer.Watched().fd >= 0 && now_ns < newcomer.end_ns();
 }

@@ -22,16 +22,20 @@
 #include "protocol/base/unique_fd.h"
 #include "protocol/link/tls/tls_identity.h"
 #include "protocol/link/tls/tls_pipe.h"
+#include "protocol/relay/strangers.h"
 
 namespace tessera {
 
 class TlsFront {
  public:
-  static constexpr size_t kNewcomersMax = 64;  // connections that have proved nothing; beyond this the oldest is closed
+  // Connections that have proved nothing. Beyond these the oldest of them is closed, of those first whose words were not right
+  // yet (protocol/relay/strangers.h).
+  static constexpr StrangerBounds kNewcomers{.per_source = 64, .in_all = 256};
   static constexpr uint64_t kFirstByteNs = 2'000'000'000;   // for a client's first byte
   static constexpr uint64_t kHandshakeNs = 10'000'000'000;  // for the whole handshake
   static constexpr uint64_t kPartingNs = 1'000'000'000;     // for a refused client to read the reason
-  static constexpr size_t kHandshakeBytesMax = 256 * 1024;  // room for a chain of certificates; nothing else in it is long
+  // Room for a chain of certificates; nothing else in it is long. Of all newcomers 16 MiB: half of what calls may take.
+  static constexpr size_t kHandshakeBytesMax = 64 * 1024;
 
   // Called in the thread of Run() for each client that proved a name. `socket`: the plain end of the pair; `shown`: the client's
   // certificate. False: there are too many, and the connection is closed.
@@ -49,7 +53,9 @@ class TlsFront {
 
   TlsFront(UniqueFd listener, UniqueFd wake, std::string what, Proved proved);
   std::shared_ptr<const TlsIdentity> identity() EXCLUDES(mutex_);
-  void Accept();
+  // Takes some of those who wait. False: descriptors have run out.
+  bool Accept();
+  void Drop(Strangers::Id id);
   // Handles what poll() found. False: the newcomer is to be removed.
   bool Tend(Newcomer& newcomer, short ready, uint64_t now_ns);
   // Turns a newcomer that proved a name into a pipe, or refuses it with a reason.
@@ -59,7 +65,8 @@ class TlsFront {
   const UniqueFd wake_;  // an eventfd: Use() has set another identity
   const std::string what_;
   const Proved proved_;
-  std::list<Newcomer> newcomers_;  // the oldest first
+  std::list<Newcomer> newcomers_;
+  Strangers strangers_{kNewcomers};  // of newcomers, by their addresses
   std::list<TlsPipe> pipes_;
 
   Mutex mutex_;

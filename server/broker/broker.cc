@@ -73,6 +73,12 @@ Status Broker::Take(SocketMessage message, int64_t now_ns) {
       TakeFound(found.value());
       return Status::Ok();
     }
+    case BrokerWord::kSeen: {
+      const Result<SeenMessage> seen = SeenMessage::Decode(message.bytes);
+      if (!seen.ok()) return seen.status();
+      TakeSeen(seen.value());
+      return Status::Ok();
+    }
     default: return OutOfTurn("what no daemon says,");
   }
 }
@@ -84,8 +90,10 @@ Status Broker::TakeGpus(const GpusMessage& gpus, int64_t now_ns) {
   uuids_ = gpus.uuids;
   for (size_t row = 0; row < uuids_.size(); ++row) {
     const uint64_t context = gpus.context_bytes[row];
-    const uint64_t waiting = std::min(gpus.memory_bytes[row], context * gpus.waiting_workers);
-    memory_.push_back({gpus.memory_bytes[row] - waiting, context});
+    const uint64_t all = gpus.memory_bytes[row];
+    const uint64_t waiting = std::min(all, context * gpus.waiting_workers);
+    // Where those who wait have all of it there is nothing to give; 0 would say that nothing is known.
+    memory_.push_back({all == 0 ? 0 : std::max<uint64_t>(all - waiting, 1), context});
   }
   for (const BrokerOptions::GpuPolicy& policy : options_.policies) {
     if (policy.gpu.empty()) continue;
@@ -163,6 +171,7 @@ void Broker::Leave(uint64_t number, int64_t now_ns) {
   Session& session = found->second;
   ++changes_;
   EndSet(session, now_ns);
+  sets_.Forget(number);
   for (size_t row = 0; row < gpus_.size(); ++row) {
     if (session.members[row] != nullptr) gpus_[row]->Leave(session.members[row], now_ns);
   }
@@ -177,6 +186,15 @@ void Broker::TakeFound(const FoundMessage& found) {
   if (session == sessions_.end() || found.device >= gpus_.size()) return;
   if (const Gpu::Member* const member = session->second.members[found.device])
     gpus_[found.device]->CountFinding(*member, found.what);
+}
+
+void Broker::TakeSeen(const SeenMessage& seen) {
+  for (const std::unique_ptr<Gpu>& gpu : gpus_) gpu->BelieveAllMemory();
+  for (const SeenMessage::Row& row : seen.rows) {
+    const auto session = sessions_.find(row.session);
+    if (session == sessions_.end() || row.device >= gpus_.size()) continue;
+    if (Gpu::Member* const member = session->second.members[row.device]) Gpu::BoundMemoryOf(*member, row.used_bytes);
+  }
 }
 
 Gpu& Broker::CountWorkOn(uint32_t row) {
@@ -238,7 +256,25 @@ void Broker::Tick(int64_t now_ns) {
   tick_ns_ = now_ns + (sessions_.empty() ? kIdleTickNs : kTickNs);
 }
 
+void Broker::SayOwners() {
+  if (owners_said_ == changes_ + 1) return;
+  owners_said_ = changes_ + 1;
+  OwnersMessage message{.is_first = true};
+  if (options_.has_default) message.rows.push_back({std::string(kDefaultVgpu), {}});
+  size_t bytes = 0;
+  for (const auto& [name, vgpu] : book_.vgpus()) {
+    if (bytes > OwnersMessage::kTextBytesMax || message.rows.size() == ServerReport::kVgpusMax) {
+      Say(message);
+      message = {};
+      bytes = 0;
+    }
+    bytes += message.rows.emplace_back(OwnersMessage::Row{name, vgpu.owners}).text_bytes();
+  }
+  Say(message);
+}
+
 void Broker::SayFigures(int64_t now_ns) {
+  SayOwners();
   FiguresMessage figures;
   for (const std::unique_ptr<Gpu>& gpu : gpus_) AddFigures(*gpu, now_ns, &figures);
   Say(figures);
@@ -250,7 +286,8 @@ void Broker::SayReported(int64_t now_ns) {
   reported.at_ns = static_cast<uint64_t>(now_ns);
   for (const auto& [number, session] : sessions_) {
     for (uint32_t row = 0; row < gpus_.size(); ++row) {
-      if (session.members[row] == nullptr || gpus_[row]->time().mode() == GpuMode::kFree) continue;
+      if (session.members[row] == nullptr) continue;
+      if (gpus_[row]->time().mode() == GpuMode::kFree && !gpus_[row]->TakesMemoryOfOthers(*session.members[row])) continue;
       const RowWatch::Reported& so_far = session.members[row]->reported();
       reported.rows.push_back({number, row, static_cast<uint64_t>(so_far.watched_ns), static_cast<uint64_t>(so_far.busy_ns),
                                gpus_[row]->HeldBy(*session.members[row])});

@@ -139,6 +139,7 @@ class Broker {
   Status TakeOneKept(const std::string& text, int64_t now_ns);
   Status ApplyFile(const VgpuFileMessage& message, const UniqueFd& file, int64_t now_ns);
   void TakeFound(const FoundMessage& found);
+  void TakeSeen(const SeenMessage& seen);
   void Answer(const AskMessage& ask, int64_t now_ns);
   // Whether it was answered: what has no room is not, unless it is the last time.
   bool TryAnswer(const AskMessage& ask, int64_t now_ns, bool is_last_time);
@@ -160,6 +161,7 @@ class Broker {
   void EndSet(Session& session, int64_t now_ns);
   void AssembleSets(int64_t now_ns);
   void Tick(int64_t now_ns);
+  void SayOwners();
   void SayFigures(int64_t now_ns);
   void SayReported(int64_t now_ns);
   template <typename Message>
@@ -194,6 +196,7 @@ class Broker {
   uint64_t changes_ = 0;
   int64_t tick_ns_ = 0;
   int64_t figures_ns_ = 0;
+  uint64_t owners_said_ = 0;  // 1 + changes() then; 0: they were not
   int64_t reported_ns_ = 0;
 };
 

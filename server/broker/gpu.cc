@@ -68,7 +68,8 @@ uint32_t Gpu::SessionsOf(std::string_view name) const {
   return sessions;
 }
 
-Result<VgpuChange> Gpu::Plan(std::span<const FileVgpu> wanted, const Coming& coming) const {
+Result<VgpuChange> Gpu::Plan(std::span<const FileVgpu> wanted, const Coming& coming) {
+  limit_wanted_ = limit_wanted_ || std::ranges::any_of(wanted, [](const FileVgpu& vgpu) { return vgpu.spec.memory_bytes != 0; });
   std::vector<PresentVgpu> present;
   for (const VgpuId vgpu : time().vgpus()) present.push_back({time().state(vgpu).spec, time().state(vgpu).sessions});
   AdmissionRules rules = rules_;
@@ -182,7 +183,10 @@ uint64_t Gpu::HeldBesideLimits(const Coming& coming) const {
   for (const VgpuId vgpu : time().vgpus()) {
     const VgpuSpec& spec = time().state(vgpu).spec;
     const size_t sessions = SessionsOf(vgpu, coming);
-    if (spec.memory_bytes == 0) held += MemoryHeldBy(vgpu).bytes + sessions * rules_.context_bytes;
+    if (spec.memory_bytes == 0) {
+      for (const Member* member : vgpus_[vgpu].members) held += std::min(HeldBy(*member), member->seen_bytes_);
+      held += sessions * rules_.context_bytes;
+    }
     if (spec.memory_bytes != 0 && IsOfGrant(spec)) held += ContextsBytes(sessions, spec.processes, rules_.context_bytes);
   }
   return held;
@@ -255,6 +259,10 @@ void Gpu::AnswerMemoryQuestions() {
 uint64_t Gpu::HeldBy(const Member& member) const {
   const uint64_t said = member.pages_.report().rows[row_].memory_held.load(std::memory_order_relaxed);
   return rules_.memory_bytes == 0 ? said : std::min(said, rules_.memory_bytes);
+}
+
+bool Gpu::TakesMemoryOfOthers(const Member& member) const {
+  return limit_wanted_ && time().state(member.vgpu_).spec.memory_bytes == 0 && HeldBy(member) != 0;
 }
 
 Gpu::Memory Gpu::MemoryHeldBy(VgpuId vgpu) const {

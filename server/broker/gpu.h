@@ -57,8 +57,9 @@ class Gpu {
     WorkWatch work_;
     uint64_t executed_ = 0;  // records of the session, when CountActive() looked last
     const int64_t came_ns_;
-    bool ended_ = false;   // for its overrun
-    bool shares_ = false;  // its memory is its vGPU's
+    bool ended_ = false;                // for its overrun
+    bool shares_ = false;               // its memory is its vGPU's
+    uint64_t seen_bytes_ = UINT64_MAX;  // BoundMemoryOf()
   };
 
   // `row`: its number, and that of its rows. `overrun_after_ns`: sessions of vGPUs with Overrun::kEnd are ended after that.
@@ -71,7 +72,7 @@ class Gpu {
   // Sessions that were admitted and are not there yet, by the name of their vGPU.
   using Coming = std::map<std::string, size_t, std::less<>>;
   // What would change to have these; errors as of PlanChange(), and nothing has changed yet.
-  Result<VgpuChange> Plan(std::span<const FileVgpu> wanted, const Coming& coming = {}) const;
+  Result<VgpuChange> Plan(std::span<const FileVgpu> wanted, const Coming& coming = {});
   // A plan, while nothing else has changed.
   void Apply(const VgpuChange& change, int64_t now_ns);
   // The vGPU of this name, if it takes sessions.
@@ -108,6 +109,14 @@ class Gpu {
   Memory MemoryHeldBy(VgpuId vgpu) const;
   // What this member holds, as its worker says.
   uint64_t HeldBy(const Member& member) const;
+  // Whether what it says takes memory from vGPUs with a limit: its own has none, and somebody has wanted one that has.
+  bool TakesMemoryOfOthers(const Member& member) const;
+  // So much the member's process was seen to use: it takes no more than that from vGPUs with a limit, whatever its worker says.
+  // Until BelieveAllMemory().
+  static void BoundMemoryOf(Member& member, uint64_t seen_bytes) { member.seen_bytes_ = seen_bytes; }
+  void BelieveAllMemory() {
+    for (const std::unique_ptr<Member>& member : members_) member->seen_bytes_ = UINT64_MAX;
+  }
 
   void Look(Member& member, int64_t now_ns);
   // Looks every kLookNs until then.
@@ -183,7 +192,8 @@ class Gpu {
   size_t SessionsWithRoom(VgpuId vgpu) const;
   // Lets sessions that began without make their contexts in the room of those that have ended.
   void GiveRoomFor(VgpuId vgpu);
-  // What sessions hold that is of no limit: of vGPUs without one all, of grants the contexts of further sessions.
+  // What sessions hold that is of no limit: of vGPUs without one all that is believed, of grants the contexts of further
+  // sessions.
   uint64_t HeldBesideLimits(const Coming& coming) const;
   Status CheckRoomInLimit(VgpuId vgpu) const;
   Status CheckRoomBesideGrants(VgpuId vgpu, const Coming& coming) const;
@@ -198,6 +208,7 @@ class Gpu {
 
   bool news_ = false;          // since the last decision
   bool memory_asked_ = false;  // since the last Turn()
+  bool limit_wanted_ = false;  // somebody has wanted a vGPU with a limit of memory
   GpuMode mode_ = GpuMode::kFree;
   std::array<int64_t, 3> in_mode_ns_{};  // by mode, until mode_since_ns_
   int64_t mode_since_ns_ = -1;           // -1: nothing has happened yet

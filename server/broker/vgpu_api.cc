@@ -32,15 +32,15 @@ bool IsAmong(std::string_view holder, const std::vector<std::string>& administra
   return std::ranges::find(administrators, holder) != administrators.end();
 }
 
-// So much of a GPU's memory beside a context of each of `processes`, in whole pieces of those that it is had in; 0 for a share
-// that is none.
+// So much of a GPU's memory beside a context of each of `processes`, in whole pieces of those that it is had in. 0, which is no
+// limit, for a share that is none, and where the GPU's memory is not known.
 uint64_t PartOf(const Broker::GpuMemory& memory, double share, uint32_t processes) {
   constexpr uint64_t kPieceBytes = uint64_t{2} << 20;
-  if (!(share > 0 && share <= 1)) return 0;
+  if (!(share > 0 && share <= 1) || memory.for_vgpus_bytes == 0) return 0;
   const auto pieces = static_cast<uint64_t>(static_cast<double>(memory.for_vgpus_bytes / kPieceBytes) * share);
   const uint64_t context_pieces = (memory.context_bytes + kPieceBytes - 1) / kPieceBytes * processes;
-  // One piece at least: no limit at all is another thing.
-  return (pieces > context_pieces ? pieces - context_pieces : std::min<uint64_t>(pieces, 1)) * kPieceBytes;
+  // One piece at least, also of a share that is less than one: no limit at all is another thing.
+  return (pieces > context_pieces ? pieces - context_pieces : 1) * kPieceBytes;
 }
 
 std::string Sessions(uint32_t sessions) { return fmt::format("{} session{}", sessions, sessions == 1 ? "" : "s"); }

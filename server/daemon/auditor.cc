@@ -10,6 +10,7 @@ namespace tessera {
 void Auditor::Hear(const ReportedMessage& reported, MonitorRequest request, Monitor& monitor) {
   audit_.Hear(reported);
   memory_audit_.Hear(reported);
+  memory_doubts_.Hear(reported);
   if (socket_.valid()) return;
   Result<std::pair<UniqueFd, UniqueFd>> ends = MakeSocketPair();
   if (!ends.ok()) return LogDebug("no audit this time: {}", ends.status().message());
@@ -29,7 +30,10 @@ Auditor::Findings Auditor::Look() {
     LogDebug("no audit this time: {}", figures.status().message());
     return {};
   }
-  Findings findings{audit_.Compare(figures.value()), memory_audit_.Compare(figures.value())};
+  Findings findings{audit_.Compare(figures.value()), memory_audit_.Compare(figures.value()), {}};
+  SeenMessage seen{memory_doubts_.Compare(figures.value())};
+  const bool any_doubted = !seen.rows.empty();
+  if (std::exchange(any_doubted_, any_doubted) || any_doubted) findings.seen = std::move(seen);
   if (audit_.blind() != nullptr && !std::exchange(said_blind_, true)) {
     LogWarning("there is no audit of what workers report: {}", audit_.blind());
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "server/daemon/options.h"
 #include "server/daemon/readings/audit.h"
 #include "server/daemon/readings/memory_audit.h"
+#include "server/daemon/readings/memory_doubts.h"
 
 namespace tessera {
 
@@ -19,6 +21,7 @@ class Auditor {
   struct Findings {
     std::vector<Audit::Finding> time;
     std::vector<MemoryAudit::Finding> memory;
+    std::optional<SeenMessage> seen;  // for the broker, when it is to hear that
   };
 
   // `context_bytes`: as of ServerReport.
@@ -43,6 +46,8 @@ class Auditor {
   Options::Audit mode_;
   Audit audit_;
   MemoryAudit memory_audit_;
+  MemoryDoubts memory_doubts_;
+  bool any_doubted_ = false;  // the last time
   UniqueFd socket_;
   bool said_blind_ = false;
 };

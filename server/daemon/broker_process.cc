@@ -125,6 +125,8 @@ void BrokerProcess::Left(uint64_t session) {
   Send(left);
 }
 
+void BrokerProcess::Seen(const SeenMessage& seen) { Send(seen); }
+
 void BrokerProcess::Found(uint64_t session, uint32_t device, FoundMessage::What what) {
   FoundMessage found;
   found.session = session;
@@ -196,6 +198,10 @@ void BrokerProcess::Hear(const SocketMessage& message, Said* said) {
     case BrokerWord::kFigures:
       if (Result<FiguresMessage> figures = FiguresMessage::Decode(message.bytes); figures.ok())
         said->figures = std::move(*figures);
+      break;
+    case BrokerWord::kOwners:
+      if (Result<OwnersMessage> owners = OwnersMessage::Decode(message.bytes); owners.ok())
+        said->owners.push_back(std::move(*owners));
       break;
     case BrokerWord::kReported:
       if (Result<ReportedMessage> reported = ReportedMessage::Decode(message.bytes); reported.ok())

@@ -39,6 +39,7 @@ class BrokerProcess {
   struct Said {
     std::vector<AskAnswer> answers;
     std::vector<VgpuFileAnswer> files;
+    std::vector<OwnersMessage> owners;
     std::optional<FiguresMessage> figures;    // the last ones
     std::optional<ReportedMessage> reported;  // likewise
     std::vector<EndMessage> to_end;           // sessions
@@ -73,6 +74,7 @@ class BrokerProcess {
   void Came(const CameMessage& session, const GateMemory& memory, int worker_pidfd);
   void Left(uint64_t session);
   void Found(uint64_t session, uint32_t device, FoundMessage::What what);
+  void Seen(const SeenMessage& seen);
   // What its predecessor gave to keep.
   void GiveBack(const KeptMessage& kept);
   // What its predecessors answered, and that it has been told all. It changes nothing before.

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "server/daemon/warm_bounds.h"
+#include "protocol/base/host_memory.h"
 
 namespace tessera {
 namespace {

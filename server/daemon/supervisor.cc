@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "generated/spec_hash.h"
@@ -189,20 +190,22 @@ void Supervisor::AnswerQuery(int connection, const AskAnswer* vgpus, const std::
   if (!query.ok()) return Refuse(connection, query.status());
   if (query->ask == ServerQuery::Ask::kEnd) return EndAsked(connection, query.value());
   if (vgpus != nullptr) query->vgpus = names;  // in place of a ticket
+  const Caller asker = WhoIs(connection, query->holder);
   ServerReport report = report_;
   report.sessions = static_cast<uint32_t>(workers_.size());
   report.ending = phase_ != Phase::kServing;
   // All vGPUs and all details of a device would not fit into one message.
   if (query->ask == ServerQuery::Ask::kNothing || query->ask == ServerQuery::Ask::kState) {
     report.sharings = figures_.sharings;
-    report.vgpus = figures_.vgpus;
+    std::ranges::copy_if(figures_.vgpus, std::back_inserter(report.vgpus),
+                         [&](const ServerReport::Vgpu& vgpu) { return SeesVgpu(asker, vgpu.name); });
   }
   for (ServerReport::Sharing& sharing : report.sharings) {
     sharing.unreported = auditor_.audit().found(sharing.device);
     sharing.unreported_memory = auditor_.memory_audit().found(sharing.device);
   }
   if (options_.vgpus) report.audit = auditor_.word();
-  report.vgpu_problem = vgpu_problem_;
+  if (asker.sees_all) report.vgpu_problem = vgpu_problem_;  // it may name any of them
   std::vector<MonitorRequest::Memory> memory;
   if (vgpus != nullptr) {
     // What others do with their shares is not this client's to know.
@@ -221,7 +224,6 @@ void Supervisor::AnswerQuery(int connection, const AskAnswer* vgpus, const std::
     report.snapshot.assign(some.bytes().begin(), some.bytes().end());
   }
   if (query.value().ask != ServerQuery::Ask::kNothing && query.value().ask != ServerQuery::Ask::kBegin) {
-    const Caller asker = WhoIs(connection, query.value().holder);
     MonitorRequest request = RequestToMonitor(query.value(), report, asker);
     request.memory = std::move(memory);
     const Status asked = monitor_.Answer(request, connection);
@@ -230,12 +232,19 @@ void Supervisor::AnswerQuery(int connection, const AskAnswer* vgpus, const std::
   }
   // Who has to name a vGPU and names none is told that first.
   if (query.value().ask == ServerQuery::Ask::kBegin && (vgpus != nullptr || !report.needs_vgpu)) {
-    report.no_place = WhyNoPlaceFor(WhoIs(connection, query.value().holder));
+    report.no_place = WhyNoPlaceFor(asker);
   }
   Encoder encoder(kControlMessageBytesMax);
   report.Encode(encoder);
   const Status sent = SendMessage(connection, encoder.bytes(), {}, 0);
   if (!sent.ok()) LogDebug("a query was not answered: {}", sent.message());
+}
+
+bool Supervisor::SeesVgpu(const Caller& asker, std::string_view vgpu) const {
+  if (asker.sees_all) return true;
+  const auto found = owners_.find(vgpu);
+  return found != owners_.end() &&
+         (found->second.empty() || std::ranges::find(found->second, asker.holder) != found->second.end());
 }
 
 MonitorRequest Supervisor::RequestToMonitor(const ServerQuery& query, const ServerReport& report, const Caller& asker) const {

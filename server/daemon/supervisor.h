@@ -228,6 +228,8 @@ class Supervisor {
   void TakeReported(const ReportedMessage& reported);
   // Whom the audit has found, and who should have ended by now.
   void TendAudit();
+  // Whether this caller is told of a vGPU. One that the broker has not told of yet is for administrators.
+  bool SeesVgpu(const Caller& asker, std::string_view vgpu) const;
   MonitorRequest RequestToMonitor(const ServerQuery& query, const ServerReport& report, const Caller& asker) const;
   // Answers what the workers asked about shares.
   void ServeAllShares(std::span<const pollfd> ready);
@@ -279,9 +281,10 @@ class Supervisor {
   Shortage waiting_{"waiting for clients", "raise the limits of tesserad (ulimit -n)"};
   std::map<pid_t, Worker> workers_;
   std::vector<RoomWaiter> room_waiters_;
-  std::set<pid_t> stuck_;                 // have not ended in time: nobody waits for them again
-  std::vector<GatewayProcess> gateways_;  // that run
-  FiguresMessage figures_;                // as the broker has said last
+  std::set<pid_t> stuck_;                                                // have not ended in time: nobody waits for them again
+  std::vector<GatewayProcess> gateways_;                                 // that run
+  FiguresMessage figures_;                                               // as the broker has said last
+  std::map<std::string, std::vector<std::string>, std::less<>> owners_;  // of vGPUs, likewise; empty: everybody may see it
   std::vector<Asked> asked_;
   uint64_t next_ask_ = 1;
   std::optional<VgpuFile> vgpu_file_;

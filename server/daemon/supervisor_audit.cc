@@ -20,6 +20,7 @@ void Supervisor::TendAudit() {
   const auto worker_of = [&](uint64_t session) {
     return std::ranges::find_if(workers_, [&](const auto& entry) { return entry.second.process.session == session; });
   };
+  if (findings.seen) broker_.Seen(*findings.seen);
   for (const MemoryAudit::Finding& finding : findings.memory) {
     const auto found = worker_of(finding.session);
     if (found == workers_.end()) continue;

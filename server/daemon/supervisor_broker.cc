@@ -236,6 +236,10 @@ void Supervisor::TendBroker() {
   for (const VgpuFileAnswer& answer : said.files) TakeFileAnswer(answer);
   for (const ControlKeysAnswer& answer : said.keys) TakeKeysAnswer(answer);
   for (const AskAnswer& answer : said.answers) TakeAnswer(answer);
+  for (OwnersMessage& owners : said.owners) {
+    if (owners.is_first) owners_.clear();
+    for (OwnersMessage::Row& row : owners.rows) owners_[row.name] = std::move(row.owners);
+  }
   if (said.figures) figures_ = std::move(*said.figures);
   if (said.reported) TakeReported(*said.reported);
   Keep(said);

@@ -25,9 +25,4 @@ struct WarmBounds {
 // Pure.
 size_t WarmWorkersWithin(const WarmBounds& bounds);
 
-// What processes of this machine can still take, as the kernel reckons it, and of this control group. 0: unknown.
-uint64_t HostMemoryFree();
-// What they can take in all, likewise.
-uint64_t HostMemoryTotal();
-
 }  // namespace tessera

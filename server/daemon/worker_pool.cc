@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "protocol/base/clock.h"
+#include "protocol/base/host_memory.h"
 #include "protocol/base/log.h"
 #include "protocol/channel/unix_socket.h"
 #include "protocol/channel/waiting.h"

@@ -15,6 +15,7 @@ constexpr size_t kPathBytesMax = 4096;
 constexpr size_t kLineSentenceBytesMax = 2048;
 constexpr size_t kReleaseBytesMax = 64;
 constexpr size_t kReportedRowBytes = 8 + 4 + 8 + 8 + 8;
+constexpr size_t kSeenRowBytes = 8 + 4 + 8;
 
 void PutWord(Encoder& out, BrokerWord word) {
   out.Pod(kLineMagic);
@@ -73,11 +74,13 @@ BrokerWord BrokerWordOf(std::span<const std::byte> message) {
     case BrokerWord::kLeft:
     case BrokerWord::kFound:
     case BrokerWord::kControlKeys:
+    case BrokerWord::kSeen:
     case BrokerWord::kReady:
     case BrokerWord::kVgpuFileAnswer:
     case BrokerWord::kAskAnswer:
     case BrokerWord::kAlive:
     case BrokerWord::kFigures:
+    case BrokerWord::kOwners:
     case BrokerWord::kReported:
     case BrokerWord::kEnd:
     case BrokerWord::kKept:
@@ -241,6 +244,31 @@ Result<FoundMessage> FoundMessage::Decode(std::span<const std::byte> message) {
   return found;
 }
 
+void SeenMessage::Encode(Encoder& out) const {
+  PutWord(out, BrokerWord::kSeen);
+  const size_t count = std::min(rows.size(), kRowsMax);
+  out.Pod(static_cast<uint32_t>(count));
+  for (size_t i = 0; i < count; ++i) {
+    out.Pod(rows[i].session);
+    out.Pod(rows[i].device);
+    out.Pod(rows[i].used_bytes);
+  }
+}
+
+Result<SeenMessage> SeenMessage::Decode(std::span<const std::byte> message) {
+  Decoder in = Open(message, BrokerWord::kSeen);
+  SeenMessage seen;
+  seen.rows.resize(in.CountOf(kRowsMax, kSeenRowBytes));
+  for (Row& row : seen.rows) {
+    in.Pod(&row.session);
+    in.Pod(&row.device);
+    in.Pod(&row.used_bytes);
+    if (row.device >= kGateRowsMax) in.Fail();
+  }
+  if (!in.AtEnd()) return Malformed("list of what processes use");
+  return seen;
+}
+
 void ReadyMessage::Encode(Encoder& out) const {
   PutWord(out, BrokerWord::kReady);
   PutText(out, release, kReleaseBytesMax);
@@ -273,6 +301,41 @@ Result<FiguresMessage> FiguresMessage::Decode(std::span<const std::byte> message
   for (ServerReport::Vgpu& vgpu : figures.vgpus) vgpu.Get(in);
   if (!in.AtEnd()) return Malformed("list of what vGPUs got");
   return figures;
+}
+
+size_t OwnersMessage::Row::text_bytes() const {
+  size_t bytes = name.size() + 2 * sizeof(uint32_t);
+  for (const std::string& owner : owners) bytes += owner.size() + sizeof(uint32_t);
+  return bytes;
+}
+
+void OwnersMessage::Encode(Encoder& out) const {
+  PutWord(out, BrokerWord::kOwners);
+  out.Pod(static_cast<uint8_t>(is_first));
+  const size_t count = std::min(rows.size(), ServerReport::kVgpusMax);
+  out.Pod(static_cast<uint32_t>(count));
+  for (size_t i = 0; i < count; ++i) {
+    PutText(out, rows[i].name, kHolderBytesMax);
+    const size_t owner_count = std::min(rows[i].owners.size(), kOwnersMax);
+    out.Pod(static_cast<uint32_t>(owner_count));
+    for (size_t k = 0; k < owner_count; ++k) PutText(out, rows[i].owners[k], kHolderBytesMax);
+  }
+}
+
+Result<OwnersMessage> OwnersMessage::Decode(std::span<const std::byte> message) {
+  Decoder in = Open(message, BrokerWord::kOwners);
+  OwnersMessage owners;
+  const auto is_first = in.Pod<uint8_t>();
+  if (is_first > 1) in.Fail();
+  owners.is_first = is_first != 0;
+  owners.rows.resize(in.CountOf(ServerReport::kVgpusMax, 2 * sizeof(uint32_t)));
+  for (Row& row : owners.rows) {
+    row.name = in.String(kHolderBytesMax);
+    row.owners.resize(in.CountOf(kOwnersMax, sizeof(uint32_t)));
+    for (std::string& owner : row.owners) owner = in.String(kHolderBytesMax);
+  }
+  if (!in.AtEnd()) return Malformed("list of owners");
+  return owners;
 }
 
 void ReportedMessage::Encode(Encoder& out) const {

@@ -12,9 +12,12 @@
 //   CameMessage + four descriptors ->   a session has begun
 //   LeftMessage                    ->   its process has ended
 //   FoundMessage                   ->   the audit has found a session that reports less than it uses
+//   SeenMessage                    ->   which sessions report more memory than they use: all of them, when that has changed
 //                                  <-   AliveMessage every kBrokerAliveNs
+//                                  <-   OwnersMessage, one or several, before the next FiguresMessage, when vGPUs have changed
 //                                  <-   FiguresMessage twice a second, while there are sessions or when vGPUs change
-//                                  <-   ReportedMessage once a second, while a GPU is not free
+//                                  <-   ReportedMessage once a second, while a GPU is not free, or there are sessions whose
+//                                       memory vGPUs with a limit cannot have
 //                                  <-   EndMessage: the session's vGPU was deleted by force, at once, whenever it is to end
 //                                  <-   AnsweredMessage before the answer to a change with a request id
 //                                  <-   KeptMessage when the control API has changed something, before the answer
@@ -57,6 +60,7 @@ enum class BrokerWord : uint32_t {
   kFound = 6,
   kControlKeys = 7,
   kTold = 8,
+  kSeen = 9,
   kReady = 101,
   kVgpuFileAnswer = 102,
   kAskAnswer = 103,
@@ -67,6 +71,7 @@ enum class BrokerWord : uint32_t {
   kKept = 108,
   kControlKeysAnswer = 109,
   kAnswered = 110,
+  kOwners = 111,
 };
 // What a message is; kNone for one that is none.
 BrokerWord BrokerWordOf(std::span<const std::byte> message);
@@ -153,6 +158,21 @@ struct FoundMessage {
   static Result<FoundMessage> Decode(std::span<const std::byte> message);
 };
 
+// The sessions whose reports of memory are not believed (server/daemon/readings/memory_doubts.h). All others are from now on.
+struct SeenMessage {
+  static constexpr size_t kRowsMax = 3584;  // Encode() leaves out those beyond
+  struct Row {
+    uint64_t session = 0;
+    uint32_t device = 0;      // a row
+    uint64_t used_bytes = 0;  // of the GPU's memory, by its process
+    friend bool operator==(const Row&, const Row&) = default;
+  };
+  std::vector<Row> rows;
+
+  void Encode(Encoder& out) const;
+  static Result<SeenMessage> Decode(std::span<const std::byte> message);
+};
+
 struct ReadyMessage {
   std::string release;  // of the broker program
 
@@ -167,6 +187,24 @@ struct FiguresMessage {
 
   void Encode(Encoder& out) const;
   static Result<FiguresMessage> Decode(std::span<const std::byte> message);
+};
+// Who may see which vGPU, for the daemon's answers to whoever asks.
+struct OwnersMessage {
+  // Of a message's rows but for the last, which has one vGPU's owners at most.
+  static constexpr size_t kTextBytesMax = 64 * 1024;
+  static constexpr size_t kOwnersMax = 64;
+  struct Row {
+    std::string name;
+    std::vector<std::string> owners;  // holders; empty: everybody
+
+    size_t text_bytes() const;
+    friend bool operator==(const Row&, const Row&) = default;
+  };
+  bool is_first = false;    // what was said before counts no more
+  std::vector<Row> rows{};  // Encode() leaves out those beyond ServerReport::kVgpusMax, and owners beyond kOwnersMax
+
+  void Encode(Encoder& out) const;
+  static Result<OwnersMessage> Decode(std::span<const std::byte> message);
 };
 // What workers have said of themselves, for the audit (server/daemon/readings/audit.h). All times count from the session's begin,
 // or the broker's; they go on only while the GPU is not free.

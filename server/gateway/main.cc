@@ -14,6 +14,7 @@
 
 #include "programs/service_process.h"
 #include "protocol/base/clock.h"
+#include "protocol/base/host_memory.h"
 #include "protocol/base/log.h"
 #include "protocol/keeper/keeper.h"
 #include "protocol/keeper/keeper_line.h"
@@ -48,11 +49,18 @@ size_t ConnectionsMax(const GatewayOptions& options) {
   return std::max<size_t>(options.sessions_max, std::min(limit.rlim_cur / kDescriptors, kMost));
 }
 
-// The most segment bytes of one session: at most this machine's memory, and few enough that all sessions together find addresses
-// (64 of the 128 TiB).
+// The most segment bytes of all sessions: a control group that has a limit ends its processes beyond that, and others need a
+// part. A machine has more than its sessions, and may swap.
+uint64_t SegmentBytesInAll() {
+  const uint64_t group = ControlGroupMemoryLimit();
+  return group == UINT64_MAX ? group : group / 4 * 3;
+}
+
+// The most of one session: at most this machine's memory, or half of a control group's, and few enough that all sessions together
+// find addresses (64 of the 128 TiB).
 uint64_t SegmentBytesMax(uint32_t sessions_max) {
   const uint64_t memory = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  return std::min(memory, (uint64_t{64} << 40) / std::max(sessions_max, 1U));
+  return std::min({memory, ControlGroupMemoryLimit() / 2, (uint64_t{64} << 40) / std::max(sessions_max, 1U)});
 }
 
 // Connects to the server, for a client that has sent its request. The server must not hear of a client before that.
@@ -92,7 +100,8 @@ void Carry(UniqueFd connection, RelaySession& session, Carrier& carrier) {
   };
   const uint64_t hello_timeout_ns = carrier.options.hello_timeout_ns();
   Result<AcceptedLink> accepted =
-      carrier.listener.Finish(std::move(connection), MonotonicNs() + hello_timeout_ns, [&] { session.Prove(); });
+      carrier.listener.Finish(std::move(connection), MonotonicNs() + hello_timeout_ns,
+                              {.understood = [&] { session.BeUnderstood(); }, .proved = [&] { session.Prove(); }});
   if (!accepted.ok()) return turn_away(accepted.status());
   if (accepted->link == nullptr) return;  // it belongs to the link of another connection
   peer = accepted->peer;
@@ -141,6 +150,7 @@ int CarrySessions(GatewayOptions options) {
                         .hello_timeout_ns = options.hello_timeout_ns(),
                         .strangers = StrangerBounds::OfThisProcess(),
                         .segment_bytes_max = SegmentBytesMax(options.sessions_max),
+                        .segment_bytes_in_all = SegmentBytesInAll(),
                         .describe = [&](int connection) { return described->DescribePeer(connection); }});
   if (const Status status = service.Prepare(); !status.ok()) return Fail(kName, status, kServiceInternal);
   if (const Status status = PrepareLinks(options.listen); !status.ok()) return Fail(kName, status, kServiceCannotListen);

@@ -17,8 +17,8 @@ constexpr uint64_t kHandshakeTimeoutNs = 60'000'000'000;
 }  // namespace
 
 std::unique_ptr<Mirror> Mirror::Start(UniqueFd client_socket, UniqueFd server_socket, const std::optional<Impairment>& impairment,
-                                      Links links, uint64_t segment_bytes_max) {
-  std::unique_ptr<Mirror> mirror(new Mirror(segment_bytes_max));
+                                      Links links, uint64_t segment_bytes_max, SegmentBudget* budget) {
+  std::unique_ptr<Mirror> mirror(new Mirror(segment_bytes_max, budget));
   std::tie(mirror->links_[0], mirror->links_[1]) = std::move(links);
   UniqueFd sockets[2] = {std::move(client_socket), std::move(server_socket)};
   for (int i = 0; i < 2; ++i) {
@@ -47,7 +47,7 @@ void Mirror::Run(bool client, UniqueFd socket, Link& link) {
       client ? Relay::AtClient(std::move(socket), link, deadline_ns) : Relay::AtServer(std::move(socket), link, deadline_ns);
   if (relay.ok()) {
     (*relay)->CountReceived(client ? &to_client_ : &to_server_);
-    if (!client) (*relay)->BoundSegments(segment_bytes_max_);
+    if (!client) (*relay)->BoundSegments(segment_bytes_max_, budget_);
     const Status why = (*relay)->Run();
     if (!why.ok()) LogDebug("mirror: {} side: {}", client ? "client's" : "server's", why.message());
   } else {

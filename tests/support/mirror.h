@@ -25,10 +25,10 @@ class Mirror {
 
   // Returns at once; handshake and session run on threads of the mirror's own. `client_socket` is connected to a client that
   // will Attach, `server_socket` to a server that will ReceiveHello and Create. What fails ends both connections. With an
-  // impairment, both directions are impaired; `links` are two connected ends; `segment_bytes_max`: at the server's end.
+  // impairment, both directions are impaired; `links` are two connected ends; `segment_bytes_max`, `budget`: at the server's end.
   static std::unique_ptr<Mirror> Start(UniqueFd client_socket, UniqueFd server_socket,
                                        const std::optional<Impairment>& impairment = {}, Links links = MakeInProcessLink(),
-                                       uint64_t segment_bytes_max = UINT64_MAX);
+                                       uint64_t segment_bytes_max = UINT64_MAX, SegmentBudget* budget = nullptr);
   // Ends both connections and all threads.
   ~Mirror();
   Mirror(const Mirror&) = delete;
@@ -40,10 +40,11 @@ class Mirror {
   uint64_t bytes_to_client() const { return to_client_.load(); }
 
  private:
-  explicit Mirror(uint64_t segment_bytes_max) : segment_bytes_max_(segment_bytes_max) {}
+  Mirror(uint64_t segment_bytes_max, SegmentBudget* budget) : segment_bytes_max_(segment_bytes_max), budget_(budget) {}
   void Run(bool client, UniqueFd socket, Link& link);
 
   const uint64_t segment_bytes_max_;
+  SegmentBudget* const budget_;
   std::unique_ptr<Link> links_[2];
   std::unique_ptr<Link> impaired_[2];
   UniqueFd ends_[2];  // second descriptors of both sockets, to end what may wait on them

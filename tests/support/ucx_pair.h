@@ -37,7 +37,7 @@ inline std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>> MakeUcxPair() {
   });
   Result<UniqueFd> connection = AwaitConnection(**listener);
   EXPECT_TRUE(connection.ok()) << connection.status().message();
-  Result<AcceptedLink> far = (*listener)->Finish(std::move(*connection), MonotonicNs() + kTcpTestNs, [] {});
+  Result<AcceptedLink> far = (*listener)->Finish(std::move(*connection), MonotonicNs() + kTcpTestNs, {});
   EXPECT_TRUE(far.ok()) << far.status().message();
   connecting.join();
   return {std::move(near), std::move(far->link)};

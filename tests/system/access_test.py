@@ -232,6 +232,12 @@ class OverNetworks(unittest.TestCase):
                     done = subprocess.run([TESSERA, "run", "--quiet", "--server", address, "--vgpu", vgpu, "--", program("count")],
                                           capture_output=True, text=True, timeout=60, env=environment(**env))
                     self.assertEqual(done.returncode, code, done.stderr)
+            # Who may not use one is not told of it, nor of what its owners do.
+            names = lambda *where, **env: sorted(vgpu["name"] for vgpu in look(*where, **env).get("vgpus", []))
+            wait_for(lambda: len(names(server.url)) == 3, 20, "figures of all vGPUs")
+            for command in ("status", "top"):
+                seen = [names(address, command, **env) for address, env in ((server.url, {}), (url, laptop), (url, desk))]
+                self.assertEqual(seen, [["default", "named", "users"], ["default", "named"], ["default"]])
 
     def test_who_has_proved_nothing(self):
         server, url = self.serve("tcp://127.0.0.1:0")

@@ -52,7 +52,7 @@ class JoiningListener : public LinkListener {
   const LinkAddress& address() const override { return listener_->address(); }
   Result<UniqueFd> Accept() override { return listener_->Accept(); }
   std::string DescribePeer(int connection) const override { return listener_->DescribePeer(connection); }
-  Result<AcceptedLink> Finish(UniqueFd connection, uint64_t deadline_ns, const Proved& proved) override;
+  Result<AcceptedLink> Finish(UniqueFd connection, uint64_t deadline_ns, const PeerProgress& progress) override;
 
  private:
   // Beyond these the oldest is given up.
@@ -76,8 +76,8 @@ class JoiningListener : public LinkListener {
   Groups groups_ GUARDED_BY(mutex_);  // the oldest first
 };
 
-Result<AcceptedLink> JoiningListener::Finish(UniqueFd connection, uint64_t deadline_ns, const Proved& proved) {
-  Result<AcceptedLink> accepted = listener_->Finish(std::move(connection), deadline_ns, proved);
+Result<AcceptedLink> JoiningListener::Finish(UniqueFd connection, uint64_t deadline_ns, const PeerProgress& progress) {
+  Result<AcceptedLink> accepted = listener_->Finish(std::move(connection), deadline_ns, progress);
   if (!accepted.ok()) return accepted;
   Result<Join> join = ReceiveJoin(*accepted->link);
   if (!join.ok()) return join.status();

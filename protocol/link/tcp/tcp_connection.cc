@@ -227,11 +227,11 @@ Result<UniqueFd> TcpListener::Accept() {
   return Status(StatusCode::kTimedOut, "no connection waits");
 }
 
-Result<AcceptedLink> TcpListener::Finish(UniqueFd connection, uint64_t deadline_ns, const Proved& proved) {
+Result<AcceptedLink> TcpListener::Finish(UniqueFd connection, uint64_t deadline_ns, const PeerProgress& progress) {
   std::string peer = DescribeTcpPeer(connection.get());
   Result<std::unique_ptr<Link>> link = AcceptTcp(std::move(connection), deadline_ns);
   if (!link.ok()) return link.status();
-  proved();
+  progress.Proved();
   return AcceptedLink{std::move(*link), std::move(peer)};
 }
 

@@ -61,7 +61,7 @@ class TcpListener : public LinkListener {
   const LinkAddress& address() const override { return address_; }
   Result<UniqueFd> Accept() override;
   std::string DescribePeer(int connection) const override { return DescribeTcpPeer(connection); }
-  Result<AcceptedLink> Finish(UniqueFd connection, uint64_t deadline_ns, const Proved& proved) override;
+  Result<AcceptedLink> Finish(UniqueFd connection, uint64_t deadline_ns, const PeerProgress& progress) override;
 
  private:
   TcpListener(UniqueFd socket, LinkAddress address) : socket_(std::move(socket)), address_(std::move(address)) {}

@@ -154,14 +154,20 @@ Status GiveUp(int socket, std::span<const std::byte> words, Status why, uint64_t
 
 }  // namespace
 
-Result<TlsSession> ShakeHands(int socket, const TlsParties& parties, uint64_t deadline_ns) {
+Result<TlsSession> ShakeHands(int socket, const TlsParties& parties, uint64_t deadline_ns,
+                              const std::function<void()>& understood) {
   TlsHandshake handshake(parties);
   std::vector<std::byte> bytes(kTlsBodyBytesMax);
   size_t taken = 0;
+  bool is_understood = false;
   Status status = handshake.Take({});
   for (;;) {
     const std::vector<std::byte> outgoing = handshake.Outgoing();
     if (!status.ok()) return GiveUp(socket, outgoing, status, deadline_ns);
+    if (taken != 0 && !is_understood && !outgoing.empty()) {
+      is_understood = true;
+      understood();
+    }
     RETURN_IF_ERROR(SendAll(socket, outgoing, deadline_ns));
     if (handshake.done()) return handshake.Finish();
     Result<size_t> got = ReceiveSome(socket, bytes, deadline_ns);

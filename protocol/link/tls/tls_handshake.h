@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -52,7 +53,9 @@ class TlsHandshake {
 };
 
 // Shakes hands on a connected, non-blocking socket until `deadline_ns` (MonotonicNs). Failures of TlsHandshake; kTimedOut;
-// kUnavailable when the peer leaves. A peer that speaks plain TCP is told that this is TLS.
-Result<TlsSession> ShakeHands(int socket, const TlsParties& parties, uint64_t deadline_ns);
+// kUnavailable when the peer leaves. A peer that speaks plain TCP is told that this is TLS. `understood`: called once, before the
+// peer's first message, which was right, is answered.
+Result<TlsSession> ShakeHands(
+    int socket, const TlsParties& parties, uint64_t deadline_ns, const std::function<void()>& understood = [] {});
 
 }  // namespace tessera

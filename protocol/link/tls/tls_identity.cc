@@ -12,6 +12,7 @@
 #include "protocol/link/tls/tls_observed.h"
 #include "protocol/link/tls/tls_openssl.h"
 #include "protocol/link/tls/tls_records.h"
+#include "protocol/wire/holder.h"
 
 namespace tessera {
 namespace {
@@ -161,6 +162,8 @@ bool TlsIdentity::Allows(const CertificateDescription& peer) const {
   const auto allowed = [&](const std::string& name) {
     return std::find(allowed_.begin(), allowed_.end(), name) != allowed_.end();
   };
+  // All that have no name would be the same one to those behind.
+  if (!IsNameHolder(NameHolder(peer.name))) return false;
   return !restricted_ || allowed(peer.name) || std::any_of(peer.names.begin(), peer.names.end(), allowed);
 }
 

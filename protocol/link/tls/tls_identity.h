@@ -33,7 +33,8 @@ class TlsIdentity {
   const CertificateDescription& own() const { return own_; }
   // The first trusted authorities, for messages: "'A' (key 0f3a91c2d4e5b687), 'B' (key ...)".
   const std::string& authorities() const { return authorities_; }
-  // Whether a peer with this certificate may connect. The authority has signed it.
+  // Whether a peer with this certificate may connect. The authority has signed it. One without a name that a holder can have
+  // (protocol/wire/holder.h) may not.
   bool Allows(const CertificateDescription& peer) const;
   // For SSL_new(); any thread.
   SSL_CTX* context() const { return context_; }

@@ -54,8 +54,8 @@ struct Met {
 };
 
 // Shakes hands on a connected socket, in time.
-Result<Met> Meet(UniqueFd socket, const TlsParties& parties, uint64_t deadline_ns) {
-  Result<TlsSession> session = ShakeHands(socket.get(), parties, deadline_ns);
+Result<Met> Meet(UniqueFd socket, const TlsParties& parties, uint64_t deadline_ns, const PeerProgress& progress = {}) {
+  Result<TlsSession> session = ShakeHands(socket.get(), parties, deadline_ns, [&] { progress.Understood(); });
   if (!session.ok()) return session.status();
   Result<std::unique_ptr<TcpStream>> tcp = TcpStream::Make(std::move(socket));
   if (!tcp.ok()) return tcp.status();
@@ -102,10 +102,10 @@ Result<std::unique_ptr<Link>> ConnectTls(const LinkAddress& address, const LinkO
 }
 
 Result<AcceptedLink> AcceptTls(UniqueFd connection, const TlsIdentity& identity, uint64_t deadline_ns, const TlsTuning& tuning,
-                               const LinkListener::Proved& proved) {
+                               const PeerProgress& progress) {
   const std::string from = DescribeTcpPeer(connection.get());
   const TlsParties parties = {identity, nullptr};
-  Result<Met> met = Meet(std::move(connection), parties, deadline_ns);
+  Result<Met> met = Meet(std::move(connection), parties, deadline_ns, progress);
   if (!met.ok()) return met.status();
   const CertificateDescription peer = met->session.peer;
   if (!identity.Allows(peer)) {
@@ -113,7 +113,7 @@ Result<AcceptedLink> AcceptTls(UniqueFd connection, const TlsIdentity& identity,
     TlsStream(std::move(met->tcp), met->session, tuning).Refuse(SSL_AD_ACCESS_DENIED);
     return DescribeNotAllowed(peer);
   }
-  proved();
+  progress.Proved();
   std::unique_ptr<TlsBytes> stream = met->Stream(tuning);
   Result<Preamble> theirs = ReceivePreamble(*stream, parties);
   if (!theirs.ok()) return theirs.status();
@@ -138,8 +138,8 @@ Result<std::unique_ptr<TlsListener>> TlsListener::Bind(const LinkAddress& addres
   return std::unique_ptr<TlsListener>(new TlsListener(std::move(*tcp), std::move(*keeper), *tuning));
 }
 
-Result<AcceptedLink> TlsListener::Finish(UniqueFd connection, uint64_t deadline_ns, const Proved& proved) {
-  return AcceptTls(std::move(connection), *keeper_->Current(), deadline_ns, tuning_, proved);
+Result<AcceptedLink> TlsListener::Finish(UniqueFd connection, uint64_t deadline_ns, const PeerProgress& progress) {
+  return AcceptTls(std::move(connection), *keeper_->Current(), deadline_ns, tuning_, progress);
 }
 
 }  // namespace tessera

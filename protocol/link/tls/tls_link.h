@@ -29,10 +29,9 @@ Result<std::unique_ptr<Link>> ConnectTls(const LinkAddress& address, const LinkO
                                          const TlsTuning& tuning = {});
 
 // The other end of ConnectTls() for a connection that a listener took; `peer` begins with the name in the client's certificate.
-// `proved` and errors as of LinkListener::Finish().
-Result<AcceptedLink> AcceptTls(
-    UniqueFd connection, const TlsIdentity& identity, uint64_t deadline_ns, const TlsTuning& tuning = {},
-    const LinkListener::Proved& proved = [] {});
+// `progress` and errors as of LinkListener::Finish().
+Result<AcceptedLink> AcceptTls(UniqueFd connection, const TlsIdentity& identity, uint64_t deadline_ns,
+                               const TlsTuning& tuning = {}, const PeerProgress& progress = {});
 
 class TlsListener : public LinkListener {
  public:
@@ -44,7 +43,7 @@ class TlsListener : public LinkListener {
   const LinkAddress& address() const override { return tcp_.address(); }
   Result<UniqueFd> Accept() override { return tcp_.Accept(); }
   std::string DescribePeer(int connection) const override { return tcp_.DescribePeer(connection); }
-  Result<AcceptedLink> Finish(UniqueFd connection, uint64_t deadline_ns, const Proved& proved) override;
+  Result<AcceptedLink> Finish(UniqueFd connection, uint64_t deadline_ns, const PeerProgress& progress) override;
 
  private:
   TlsListener(TcpListener tcp, std::unique_ptr<TlsIdentityKeeper> keeper, const TlsTuning& tuning)

@@ -9,6 +9,7 @@
 #include <ctime>
 
 #include "protocol/base/printable.h"
+#include "protocol/wire/holder.h"
 
 namespace tessera {
 namespace {
@@ -84,6 +85,8 @@ Status DescribeRefusedCertificate(const TlsParties& parties, int error, const Ce
 }
 
 Status DescribeNotAllowed(const CertificateDescription& peer) {
+  if (!IsNameHolder(NameHolder(peer.name)))
+    return Denied("the certificate has no name, or none that can be shown: make one with 'tessera keys client NAME'");
   return Denied(Quoted(peer.name) + " is not allowed here: start the gateway with '--allow " + Word(peer.name) +
                 "' as well, if it should be");
 }

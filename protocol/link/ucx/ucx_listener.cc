@@ -52,7 +52,7 @@ class UcxListener : public LinkListener {
   const LinkAddress& address() const override { return address_; }
   Result<UniqueFd> Accept() override;
   std::string DescribePeer(int connection) const override;
-  Result<AcceptedLink> Finish(UniqueFd connection, uint64_t deadline_ns, const Proved& proved) override;
+  Result<AcceptedLink> Finish(UniqueFd connection, uint64_t deadline_ns, const PeerProgress& progress) override;
 
  private:
   static void OnRequest(ucp_conn_request_h handle, void* self);
@@ -179,7 +179,7 @@ Result<std::unique_ptr<UcxLink>> UcxListener::Begin(int connection, Request* req
                 std::string("the connection to the other host failed: ") + worker_->ucx().ucs_status_string(started));
 }
 
-Result<AcceptedLink> UcxListener::Finish(UniqueFd connection, uint64_t deadline_ns, const Proved& proved) {
+Result<AcceptedLink> UcxListener::Finish(UniqueFd connection, uint64_t deadline_ns, const PeerProgress& progress) {
   Request request;  // kept: with its end of the pair the connection would hang up
   Result<std::unique_ptr<UcxLink>> link = Begin(connection.get(), &request);
   if (!link.ok()) return link.status();
@@ -191,7 +191,7 @@ Result<AcceptedLink> UcxListener::Finish(UniqueFd connection, uint64_t deadline_
   if (!hello.ok()) return hello.status();
   (*link)->SayHello();
   RETURN_IF_ERROR(CheckUcxHello("client", *hello));
-  proved();
+  progress.Proved();
   LogInfo("the link of {} goes over {}", request.peer, (*link)->DescribeTransport());
   return AcceptedLink{std::move(*link), request.peer};
 }

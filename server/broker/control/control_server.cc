@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -101,8 +102,10 @@ class Front {
   // Gives a connection to gRPC. False: there are too many.
   bool Take(UniqueFd socket, const std::string& holder, bool by_tls) EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
-    if (server_ == nullptr) Serve();
-    return connections_.Take(*server_, std::move(socket), holder, by_tls);
+    const Standing standing = connections_.StandingOfHolder(holder);
+    std::unique_ptr<grpc::Server>& server = servers_[static_cast<size_t>(standing)];
+    if (server == nullptr) server = Serve();
+    return connections_.Take(*server, std::move(socket), holder, by_tls);
   }
 
   void TakeKeys() {
@@ -119,29 +122,34 @@ class Front {
 
   static void BeLessUrgent() { setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + ControlServer::kNice); }
 
-  void Serve() REQUIRES(mutex_) {
+  std::unique_ptr<grpc::Server> Serve() REQUIRES(mutex_) {
     grpc::ServerBuilder builder;
     ControlServer::kBounds.Bound(builder, "control");
-    calls_.Register(builder);
-    server_ = builder.BuildAndStart();
-    calls_.Begin();
-    WatchCall::Await(calls_);
-    UsageCall::Await(calls_);
-    std::thread([this] {
-      for (;;) calls_.TendOne();
+    auto* const lane = new ControlCalls::Lane(builder);  // as long as the process
+    std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+    calls_.Begin(*lane);
+    WatchCall::Await(calls_, *lane);
+    UsageCall::Await(calls_, *lane);
+    std::thread([lane] {
+      for (;;) lane->TendOne();
     }).detach();
-    std::thread([this] { memory_.Run(); }).detach();
+    if (!std::exchange(is_bounded_, true)) std::thread([this] { memory_.Run(); }).detach();
+    return server;
   }
 
   const UniqueFd listener_;
   UniqueFd names_;
   CallQueue& queue_;
-  RpcConnections connections_{ControlServer::kConnections};
+  RpcConnections connections_{ControlServer::kConnections, [this](const std::string& holder) {
+                                return calls_.IsAdministrator(holder) ? Standing::kTrusted : Standing::kUsual;
+                              }};
   RpcMemory memory_{connections_, "the control API"};
   ControlCalls calls_;
   std::unique_ptr<TlsFront> tls_;
   Mutex mutex_;
-  std::unique_ptr<grpc::Server> server_ GUARDED_BY(mutex_);
+  // By standing: what others have under way is not in the administrators' way.
+  std::array<std::unique_ptr<grpc::Server>, kStandings> servers_ GUARDED_BY(mutex_);
+  bool is_bounded_ GUARDED_BY(mutex_) = false;  // memory_ runs
 };
 
 }  // namespace

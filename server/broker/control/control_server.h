@@ -23,7 +23,9 @@ class UsageFront;
 
 class ControlServer {
  public:
-  static constexpr RpcConnections::Bounds kConnections{.of_kind = 64, .of_holder = 16};
+  // Administrators are the trusted; there are no nobodies.
+  static constexpr RpcConnections::Bounds kConnections{.usual = {.of_holder = 16, .in_all = 64},
+                                                       .trusted = {.of_holder = 64, .in_all = 64}};
   static constexpr RpcBounds kBounds{.message_bytes = 72 * 1024};  // VgpuCall::kTextBytesMax, and what is around it
   static constexpr int kNice = 5;                                  // more than the broker's
 

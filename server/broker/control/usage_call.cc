@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <string>
 
 #include "protocol/wire/holder.h"
@@ -25,11 +24,11 @@ grpc::Status GrpcStatusOf(const Status& status) {
 
 }  // namespace
 
-void UsageCall::Await(ControlCalls& calls) {
-  const auto call = std::make_shared<UsageCall>(calls);
+void UsageCall::Await(ControlCalls& calls, ControlCalls::Lane& lane) {
+  const auto call = std::make_shared<UsageCall>(calls, lane);
   call->self_ = call;
-  calls.service().RequestUsage(&call->context_, &call->request_, &call->writer_, calls.completions(), calls.completions(),
-                               static_cast<GrpcEvent*>(call.get()));
+  lane.service().RequestUsage(&call->context_, &call->request_, &call->writer_, lane.completions(), lane.completions(),
+                              static_cast<GrpcEvent*>(call.get()));
 }
 
 void UsageCall::Happened(bool ok) {
@@ -38,7 +37,7 @@ void UsageCall::Happened(bool ok) {
     return;
   }
   began_ = true;
-  Await(calls_);
+  Await(calls_, lane_);
   UsageFront* const usage = calls_.usage();
   if (usage == nullptr) {
     return Finish({grpc::StatusCode::FAILED_PRECONDITION, "this server keeps no usage records: see tesserad --usage-days"});
@@ -58,7 +57,7 @@ void UsageCall::Happened(bool ok) {
   query.bucket_s = request_.step_s();
   query.holder = calls_.HolderOf(context_);
   if (query.holder.empty()) query.holder = kAnonymousHolder;
-  query.sees_all = std::ranges::find(calls_.administrators(), query.holder) != calls_.administrators().end();
+  query.sees_all = calls_.IsAdministrator(query.holder);
   usage->Ask(std::move(query), [call = shared_from_this()](const UsageFront::Rows& rows) { call->Answer(rows); });
 }
 

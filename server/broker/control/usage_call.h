@@ -14,9 +14,9 @@ namespace tessera {
 class UsageCall : public GrpcEvent, public std::enable_shared_from_this<UsageCall> {
  public:
   // Waits for the next such call.
-  static void Await(ControlCalls& calls);
+  static void Await(ControlCalls& calls, ControlCalls::Lane& lane);
 
-  explicit UsageCall(ControlCalls& calls) : calls_(calls), writer_(&context_) {}
+  UsageCall(ControlCalls& calls, ControlCalls::Lane& lane) : calls_(calls), lane_(lane), writer_(&context_) {}
   void Happened(bool ok) override;
 
  private:
@@ -24,6 +24,7 @@ class UsageCall : public GrpcEvent, public std::enable_shared_from_this<UsageCal
   void Finish(const grpc::Status& status) { writer_.Finish(report_, status, static_cast<GrpcEvent*>(this)); }
 
   ControlCalls& calls_;
+  ControlCalls::Lane& lane_;
   grpc::ServerContext context_;
   control::v1::UsageRequest request_;
   control::v1::UsageReport report_;

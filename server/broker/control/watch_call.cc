@@ -6,23 +6,23 @@
 
 namespace tessera {
 
-void WatchCall::Await(ControlCalls& calls) {
-  const auto call = std::make_shared<WatchCall>(calls);
+void WatchCall::Await(ControlCalls& calls, ControlCalls::Lane& lane) {
+  const auto call = std::make_shared<WatchCall>(calls, lane);
   {
     MutexLock lock(call->mutex_);
     call->self_ = call;
   }
   call->context_.AsyncNotifyWhenDone(&call->ended_);
-  calls.service().RequestWatch(&call->context_, &call->request_, &call->writer_, calls.completions(), calls.completions(),
-                               &call->began_);
+  lane.service().RequestWatch(&call->context_, &call->request_, &call->writer_, lane.completions(), lane.completions(),
+                              &call->began_);
 }
 
 void WatchCall::Began(bool ok) {
   if (!ok) return;  // the server ends, and with it the process
-  Await(calls_);
+  Await(calls_, lane_);
   holder_ = calls_.HolderOf(context_);
   const std::shared_ptr<WatchCall> self = shared_from_this();
-  if (calls_.AddWatcher(self) && calls_.Send(self, CallOf(request_, holder_))) return;
+  if (calls_.AddWatcher(self, holder_) && calls_.Send(self, CallOf(request_, holder_))) return;
   calls_.RemoveWatcher(this);
   MutexLock lock(mutex_);
   Finish({grpc::StatusCode::UNAVAILABLE, "too many watch this server's vGPUs, or call it: try again later"});
@@ -49,6 +49,14 @@ void WatchCall::Answer(const VgpuAnswer& answer) {
   // What was told meanwhile is later than the answer.
   if (!state_) state_ = answer.vgpus;
   Write();
+}
+
+void WatchCall::MakeRoom() {
+  MutexLock lock(mutex_);
+  if (is_over_ || finishes_) return;
+  // Behind a write that nobody reads nothing can be said any more.
+  if (writes_) return context_.TryCancel();
+  Finish({grpc::StatusCode::RESOURCE_EXHAUSTED, "newer calls have its place: too many watch this server's vGPUs"});
 }
 
 void WatchCall::Write() {

@@ -16,12 +16,13 @@ namespace tessera {
 class WatchCall : public WaitingCall, public Watcher, public std::enable_shared_from_this<WatchCall> {
  public:
   // Waits for the next such call.
-  static void Await(ControlCalls& calls);
+  static void Await(ControlCalls& calls, ControlCalls::Lane& lane);
 
-  explicit WatchCall(ControlCalls& calls) : calls_(calls), writer_(&context_) {}
+  WatchCall(ControlCalls& calls, ControlCalls::Lane& lane) : calls_(calls), lane_(lane), writer_(&context_) {}
   // Of all the state its holder sees a part, which is written if it is another than the last one.
   void Tell(const std::vector<ShownVgpu>& all) override;
   void Answer(const VgpuAnswer& answer) override;
+  void MakeRoom() override;
 
  private:
   struct Step : GrpcEvent {
@@ -40,6 +41,7 @@ class WatchCall : public WaitingCall, public Watcher, public std::enable_shared_
   void Release(bool* seen);
 
   ControlCalls& calls_;
+  ControlCalls::Lane& lane_;
   grpc::ServerContext context_;
   control::v1::ListRequest request_;
   grpc::ServerAsyncWriter<control::v1::VgpuList> writer_;

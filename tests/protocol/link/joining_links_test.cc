@@ -27,7 +27,7 @@ class JoiningLinks : public testing::Test {
     std::vector<std::thread> threads;
     for (size_t i = 0; i < connections; ++i) {
       threads.emplace_back([&, i, connection = AwaitConnection(*listener_).value()]() mutable {
-        results[i] = listener_->Finish(std::move(connection), MonotonicNs() + within_ns, [] {});
+        results[i] = listener_->Finish(std::move(connection), MonotonicNs() + within_ns, {});
       });
     }
     for (std::thread& thread : threads) thread.join();

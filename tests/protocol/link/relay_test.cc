@@ -204,11 +204,14 @@ TEST(RelayBoundsTest, WhatTheServerRefusedIsNobodysWhenTheClientHasClosedIt) {
   }
 }
 
-TEST(RelayBoundsTest, SegmentsBeyondTheBoundAreRefusedAndTheSessionGoesOn) {
-  constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+// A session whose segments may have 4 MiB.
+void CheckBoundOfSegments(uint64_t of_session, SegmentBudget* of_all) {
   auto [mirror_client, client_end] = SocketPair();
   auto [mirror_server, server_end] = SocketPair();
-  const auto mirror = Mirror::Start(std::move(mirror_client), std::move(mirror_server), {}, MakeInProcessLink(), 4 * kMiB);
+  const auto mirror =
+      Mirror::Start(std::move(mirror_client), std::move(mirror_server), {}, MakeInProcessLink(), of_session, of_all);
   ChannelEnds ends = OpenEnds(std::move(client_end), std::move(server_end));
   uint64_t record = 0;
   // Whether the server knows a segment that the client has offered, and written to.
@@ -245,6 +248,16 @@ TEST(RelayBoundsTest, SegmentsBeyondTheBoundAreRefusedAndTheSessionGoesOn) {
     }
   }
   EXPECT_TRUE(fits);
+}
+
+TEST(RelayBoundsTest, SegmentsBeyondTheBoundAreRefusedAndTheSessionGoesOn) { CheckBoundOfSegments(4 * kMiB, nullptr); }
+
+TEST(RelayBoundsTest, AllSessionsHaveOneBoundTogether) {
+  SegmentBudget budget(4 * kMiB);
+  CheckBoundOfSegments(UINT64_MAX, &budget);
+  // What a session had that is over is there for others.
+  EXPECT_TRUE(budget.Take(4 * kMiB));
+  EXPECT_FALSE(budget.Take(1));
 }
 
 // A writer waits for the far reader: nothing is lost between them, and nothing is given back before it was read.

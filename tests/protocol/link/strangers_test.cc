@@ -121,6 +121,31 @@ TEST_F(StrangersTest, WhoIsExpectedGoesAfterTheOthers) {
   EXPECT_EQ(Come("127.0.0.1", 7), Gone(7));
 }
 
+TEST_F(StrangersTest, WhoseWordsWereRightGoesAfterTheSilent) {
+  Come("127.0.0.1", 3);
+  strangers_.Understood(0);
+  strangers_.Understood(0);
+  strangers_.Understood(99);
+  EXPECT_EQ(Come("127.0.0.1", 8), Gone(1));
+  strangers_.Understood(4);
+  EXPECT_EQ(Come("127.0.0.1", 2), Gone(3));
+  EXPECT_EQ(Come("127.0.0.1"), Gone(5));
+  for (Strangers::Id id = 6; id < next_; ++id) strangers_.Understood(id);
+  EXPECT_EQ(Come("127.0.0.1"), Gone(0));  // the newest stays, though it has said nothing
+  EXPECT_EQ(Come("127.0.0.1"), Gone(14));
+  strangers_.Leave(4);
+  EXPECT_EQ(strangers_.count(), 9u);
+}
+
+TEST_F(StrangersTest, WhoIsExpectedGoesAfterThoseWhoseWordsWereRight) {
+  strangers_.SessionBegins(At("127.0.0.1"));
+  Come("127.0.0.1");
+  strangers_.SessionEnds(At("127.0.0.1"));
+  Come("127.0.0.1", 9);
+  for (Strangers::Id id = 1; id < 10; ++id) strangers_.Understood(id);
+  EXPECT_EQ(Come("192.0.2.1"), Gone(1));
+}
+
 TEST_F(StrangersTest, NoMoreAreExpectedThanASessionHasConnections) {
   Strangers many({.per_source = 100, .in_all = 17});
   many.SessionBegins(At("192.0.2.1"));

@@ -196,7 +196,7 @@ TEST(UcxListen, StrangersEndOnlyTheirOwnConnection) {
   Result<UniqueFd> connection = AwaitConnection(**listener);
   ASSERT_TRUE(connection.ok());
   EXPECT_THAT((*listener)->DescribePeer(connection->get()), HasSubstr("127.0.0.1:"));
-  EXPECT_TRUE((*listener)->Finish(std::move(*connection), Soon(), [] {}).ok());
+  EXPECT_TRUE((*listener)->Finish(std::move(*connection), Soon(), {}).ok());
   connecting.join();
 }
 

@@ -53,8 +53,9 @@ class BrokerProcess {
       Result<Message> message = Message::Decode(got->bytes);
       if (message.ok()) return message.value();
       const BrokerWord word = BrokerWordOf(got->bytes);
-      EXPECT_TRUE(word == BrokerWord::kAlive || word == BrokerWord::kFigures || word == BrokerWord::kReported ||
-                  word == BrokerWord::kReady || word == BrokerWord::kKept || word == BrokerWord::kAnswered);
+      EXPECT_TRUE(word == BrokerWord::kAlive || word == BrokerWord::kFigures || word == BrokerWord::kOwners ||
+                  word == BrokerWord::kReported || word == BrokerWord::kReady || word == BrokerWord::kKept ||
+                  word == BrokerWord::kAnswered);
     }
   }
   // What it said before it ended, or was ended.

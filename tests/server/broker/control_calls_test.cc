@@ -32,11 +32,11 @@ TEST(ControlCalls, ADescriptorIsNotClosedBeforeTheLastCallOfItsConnection) {
   auto* const connections = new RpcConnections();
   auto* const calls = new ControlCalls(*queue, *connections, {});
   grpc::ServerBuilder builder;
-  calls->Register(builder);
+  auto* const lane = new ControlCalls::Lane(builder);
   grpc::Server* const server = builder.BuildAndStart().release();
-  calls->Begin();
-  std::thread([calls] {
-    for (;;) calls->TendOne();
+  calls->Begin(*lane);
+  std::thread([lane] {
+    for (;;) lane->TendOne();
   }).detach();
 
   int ends[2];

@@ -14,6 +14,7 @@
 #include "generated/control/vgpu.grpc.pb.h"
 #include "protocol/link/tcp/tcp_link.h"
 #include "protocol/link/tcp/tcp_stream.h"
+#include "protocol/rpc/tls_front.h"
 #include "tests/server/broker/broker_process.h"
 #include "tests/support/raw_tls_peer.h"
 #include "tests/support/tls_keys_in.h"
@@ -155,27 +156,75 @@ TEST_F(ControlTlsTest, BeginningsOfAHandshake) {
   EXPECT_TRUE(List(*Client("root"), &list).ok());
 }
 
-TEST_F(ControlTlsTest, OfOneNameThereAreSixteen) {
-  std::vector<std::unique_ptr<VgpuService::Stub>> clients;
+// Each watches: the first stream that is over says whose connection went.
+TEST_F(ControlTlsTest, OfOneNameThereAreSixteenAndTheOldestGoes) {
+  struct Watching {
+    std::unique_ptr<VgpuService::Stub> stub;
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::ClientReader<VgpuList>> reader;
+  };
+  std::vector<std::unique_ptr<Watching>> all;
   VgpuList list;
-  for (int i = 0; i < 16; ++i) {
-    clients.push_back(Client("alice"));
-    ASSERT_TRUE(List(*clients.back(), &list).ok()) << i;
+  const auto watch = [&](const std::string& name) {
+    auto& one = *all.emplace_back(std::make_unique<Watching>());
+    one.stub = Client(name);
+    one.context.set_deadline(std::chrono::system_clock::now() + kAnswer);
+    one.reader = one.stub->Watch(&one.context, ListRequest());
+    return one.reader->Read(&list);
+  };
+  ASSERT_TRUE(watch("bob"));
+  for (int i = 0; i < 16; ++i) ASSERT_TRUE(watch("alice")) << i;
+  ASSERT_TRUE(watch("alice"));
+  EXPECT_FALSE(all[1]->reader->Read(&list));
+  EXPECT_EQ(all[1]->reader->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  // The others go on.
+  const auto root = Client("root");
+  EXPECT_TRUE(Create(*root, "of-alice", "name:alice").ok());
+  for (size_t i = 2; i < all.size(); ++i) {
+    EXPECT_TRUE(all[i]->reader->Read(&list)) << i;
+    EXPECT_EQ(list.vgpus_size(), 1) << i;
   }
-  EXPECT_EQ(List(*Client("alice"), &list).error_code(), grpc::StatusCode::UNAVAILABLE);
-  EXPECT_TRUE(List(*Client("root"), &list).ok());
+  EXPECT_TRUE(Create(*root, "of-bob", "name:bob").ok());
+  EXPECT_TRUE(all[0]->reader->Read(&list));
+  for (const auto& one : all) one->context.TryCancel();
+}
+
+// More names than there is room for, each with as many watches as it may have: administrators have room of their own.
+TEST_F(ControlTlsTest, AdministratorsHaveTheirOwn) {
+  std::vector<std::unique_ptr<VgpuService::Stub>> stubs;
+  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+  std::vector<std::unique_ptr<grpc::ClientReader<VgpuList>>> readers;
+  VgpuList list;
+  for (int i = 0; i < 80; ++i) {
+    stubs.push_back(Client("name" + std::to_string(i % 6)));
+    contexts.push_back(std::make_unique<grpc::ClientContext>());
+    contexts.back()->set_deadline(std::chrono::system_clock::now() + kAnswer);
+    readers.push_back(stubs.back()->Watch(contexts.back().get(), ListRequest()));
+    (void)readers.back()->Read(&list);
+  }
+  const auto root = Client("root");
+  EXPECT_TRUE(List(*root, &list).ok());
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kAnswer);
+  const auto reader = root->Watch(&context, ListRequest());
+  EXPECT_TRUE(reader->Read(&list));
+  // So has somebody who has nothing yet.
+  EXPECT_TRUE(List(*Client("late"), &list).ok());
+  context.TryCancel();
+  for (const auto& each : contexts) each->TryCancel();
 }
 
 // Beside them the daemon is answered, and what they hold is bounded.
 TEST_F(ControlTlsTest, StrangersAreBounded) {
   std::vector<UniqueFd> silent;
-  for (int i = 0; i < 150; ++i) silent.push_back(Connect());
+  constexpr size_t kMost = TlsFront::kNewcomers.in_all;
+  for (size_t i = 0; i < kMost + 100; ++i) silent.push_back(Connect());
   EXPECT_EQ(broker_->TakeFile("[[vgpu]]\nname = 'f'\n").code, StatusCode::kOk);
   VgpuList list;
   EXPECT_TRUE(List(*Client("root"), &list).ok());
   const std::string descriptors = "/proc/" + std::to_string(broker_->pid()) + "/fd";
   const auto open = std::distance(std::filesystem::directory_iterator(descriptors), std::filesystem::directory_iterator());
-  EXPECT_LT(open, 100);
+  EXPECT_LT(open, static_cast<ptrdiff_t>(kMost) + 40);
 }
 
 }  // namespace

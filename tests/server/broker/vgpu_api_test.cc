@@ -81,6 +81,29 @@ TEST(VgpuApi, FieldsAreTakenOver) {
   EXPECT_THAT(for_all.vgpus[0].vgpu.owners, IsEmpty());
 }
 
+// A session without a limit that says it holds the whole GPU.
+TEST(VgpuApi, AReportThatIsNotBelievedTakesNoMemoryOfOthers) {
+  Served served;
+  VirtualWorker& liar = served.server.Begin("");
+  liar.pages->report().rows[0].memory_held = uint64_t{10} << 30;
+  const VgpuFields wanted = {.memory_bytes = uint64_t{1} << 30};
+  served.server.RunFor(2'000'000'000);
+  EXPECT_TRUE(served.server.reported().empty()) << "the GPU is free, and nobody has wanted a limit";
+  EXPECT_EQ(served.Create("a", wanted).code, CallCode::kResourceExhausted);
+  served.server.RunFor(2'000'000'000);
+  ASSERT_FALSE(served.server.reported().empty());
+  EXPECT_EQ(served.server.reported().back().rows.at(0).held_bytes, uint64_t{10} << 30);
+  const auto take = [&](const SeenMessage& seen) {
+    return served.server.broker().Take(AsReceived(seen), served.server.now_ns()).ok();
+  };
+  EXPECT_TRUE(take({{{liar.number, 0, uint64_t{512} << 20}, {liar.number, 1, 0}, {liar.number + 1, 0, 0}}}));
+  EXPECT_EQ(served.Create("a", wanted).code, CallCode::kOk);
+  const VgpuAnswer refused = served.Update("a", {.memory_bytes = uint64_t{10} << 30});
+  EXPECT_THAT(refused.sentence, HasSubstr("memory 10 GiB is 512 MiB too much"));
+  EXPECT_TRUE(take({}));
+  EXPECT_EQ(served.Create("b", wanted).code, CallCode::kResourceExhausted) << "it is believed again";
+}
+
 TEST(VgpuApi, MemoryIsAsTheRequestUnlessItIsSaid) {
   Served served;
   const auto memory = [](const VgpuAnswer& answer) { return answer.vgpus.at(0).vgpu.spec.memory_bytes; };
@@ -88,6 +111,10 @@ TEST(VgpuApi, MemoryIsAsTheRequestUnlessItIsSaid) {
   EXPECT_EQ(memory(served.Update("a", {.request = 0.2})), uint64_t{2560} << 20) << "what is not named stays";
   EXPECT_EQ(memory(served.Update("a", {.memory_bytes = 0})), 0u);
   EXPECT_EQ(memory(served.Create("b", {})), 0u) << "without a request there is no part";
+  for (const double request : {1e-5, 1e-9}) {
+    EXPECT_EQ(memory(served.Create("little", {.request = request})), uint64_t{2} << 20) << "less than a piece is no limit";
+    ASSERT_EQ(served.Delete("little").code, CallCode::kOk);
+  }
   EXPECT_EQ(memory(served.Create("c", {.request = 0.1, .memory_bytes = uint64_t{8} << 30})), uint64_t{8} << 30);
   const VgpuAnswer refused = served.Create("d", {.request = 0.3});
   EXPECT_EQ(refused.code, CallCode::kResourceExhausted);

@@ -103,6 +103,8 @@ void VirtualServer::Hear(std::span<const std::byte> message) {
     ++alive_;
   } else if (word == BrokerWord::kFigures) {
     figures_ = FiguresMessage::Decode(message).value();
+  } else if (word == BrokerWord::kOwners) {
+    (void)OwnersMessage::Decode(message).value();
   } else if (word == BrokerWord::kAskAnswer) {
     answer_ = AskAnswer::Decode(message).value();
   } else if (word == BrokerWord::kReported) {

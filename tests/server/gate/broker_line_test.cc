@@ -60,6 +60,7 @@ TEST(BrokerLine, EveryMessageComesThrough) {
   Torture(CameMessage{9, 4711, "train"});
   Torture(LeftMessage{9});
   Torture(FoundMessage{9, 1, FoundMessage::What::kMemory});
+  Torture(SeenMessage{{{9, 1, 5}, {10, 0, 0}}});
   Torture(ReadyMessage{"0.1.0"});
   Torture(AliveMessage{});
   FiguresMessage figures;
@@ -69,6 +70,7 @@ TEST(BrokerLine, EveryMessageComesThrough) {
   figures.vgpus[0].got_1s = 0.7;
   figures.vgpus[1].waits = true;
   Torture(figures);
+  Torture(OwnersMessage{true, {{"train", {"uid:7", "name:alice"}}, {"default", {}}}});
   Torture(ReportedMessage{5, {{3, 1, 100, 70, 5}, {4, 0, 0, 0, 0}}});
   Torture(EndMessage{9, 10});
   Torture(KeptMessage{3, "[[vgpu]]"});

@@ -8,8 +8,8 @@
 namespace tessera::emulator {
 namespace {
 
-// A GPU's work takes no processor from the program, the server and what is between them. Here it would: a copy's many steps, each of
-// another process, would wait for some kernel's time slice.
+// A GPU's work takes no processor from the program, the server and what is between them. Here it would: a copy's many steps, each
+// of another process, would wait for some kernel's time slice.
 constexpr int kNice = 5;
 
 }  // namespace
