@@ -1,7 +1,7 @@
 // Wants more of the GPU's time than its vGPU's limit: has work that is not seen to end, or that is not what it was taken for.
 // Says "begins", and goes on until it is killed. The emulated device alone runs its kernel.
 //
-// usage: cheat capture | legacy | fork | destroyed | destroy | kinds | streams | value | value_kinds
+// usage: cheat capture | legacy | fork | destroyed | destroy | kinds | streams | value
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -132,18 +132,12 @@ void Value() {
   for (;;) Launch(stream, 20'000);
 }
 
-void ValueKinds() {
-  StandForEver();
-  const CUstream stream = NewStream();
-  for (unsigned kind = 0;; ++kind) Launch(stream, 50'000, kind);
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::map<std::string, std::function<void()>> ways = {
-      {"capture", Capture}, {"legacy", Legacy},   {"fork", Fork},   {"destroyed", Destroyed},    {"destroy", Destroy},
-      {"kinds", Kinds},     {"streams", Streams}, {"value", Value}, {"value_kinds", ValueKinds},
+      {"capture", Capture}, {"legacy", Legacy}, {"fork", Fork},       {"destroyed", Destroyed},
+      {"destroy", Destroy}, {"kinds", Kinds},   {"streams", Streams}, {"value", Value},
   };
   const auto way = argc == 2 ? ways.find(argv[1]) : ways.end();
   if (way == ways.end()) return 2;
