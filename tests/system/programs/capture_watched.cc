@@ -38,6 +38,8 @@ void Run(CUfunction wait, Ask ask) {
   CHECK_DRIVER(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
   CHECK_DRIVER(cuMemAlloc(&flag, sizeof(unsigned)));
   CHECK_DRIVER(cuMemsetD32(flag, 0, 1));
+  // The other stream does not wait for it: memory that was freed may hold the 1 of the round before.
+  CHECK_DRIVER(cuCtxSynchronize());
   void* arguments[] = {&flag};
   CHECK_DRIVER(cuLaunchKernel(wait, 1, 1, 1, 1, 1, 1, 0, busy, arguments, nullptr));
   CHECK_DRIVER(cuEventRecord(event, busy));
