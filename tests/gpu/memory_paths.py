@@ -14,8 +14,9 @@ from ways import product
 LIMITS = pathlib.Path(__file__).resolve().parent / "limits"
 MAKES_CONTEXTS = pathlib.Path(__file__).resolve().parents[1] / "support" / "makes_contexts.py"
 MIB = 1 << 20
-PATHS = ["blocks", "small-blocks", "pitched", "physical", "mapped", "pool", "destroyed-pool", "arrays", "volumes", "mipmaps", "heap", "variables",
-         "graph-memory", "local-memory", "graph-local-memory"]
+PATHS = ["blocks", "small-blocks", "pitched", "physical", "mapped", "exported",
+         "exported-pool", "pool", "destroyed-pool", "arrays", "volumes", "mipmaps", "heap", "variables", "graph-memory",
+         "local-memory", "graph-local-memory"]
 SESSIONS = 4
 CRASHES = 10
 BACK_S = 1.0  # bar

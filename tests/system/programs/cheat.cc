@@ -1,7 +1,8 @@
 // Wants more of the GPU's time than its vGPU's limit: has work that is not seen to end, or that is not what it was taken for.
-// Says "begins", and goes on until it is killed. The emulated device alone runs its kernel.
+// Says "begins", and goes on until it is killed.
 //
-// usage: cheat capture | legacy | fork | destroyed | destroy | kinds | streams | value
+// usage: cheat capture | legacy | fork | destroyed | destroy | kinds | streams | value [spin]
+// Its kernels have the emulated device as long as they say. With "spin" they have a GPU so long, by its own clock.
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -17,12 +18,30 @@
 
 namespace {
 
+constexpr const char* kSpin = R"(.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry occupy(.param .u64 duration)
+{
+  .reg .b64 %rd<5>;
+  .reg .pred %p<2>;
+  ld.param.u64 %rd1, [duration];
+  mul.lo.u64 %rd1, %rd1, 1000;
+  mov.u64 %rd2, %globaltimer;
+again:
+  mov.u64 %rd3, %globaltimer;
+  sub.u64 %rd4, %rd3, %rd2;
+  setp.lt.u64 %p1, %rd4, %rd1;
+  @%p1 bra again;
+  ret;
+})";
+
 CUfunction occupy;
 
-// `kind`: launches of different ones are not taken for equal.
+// `kind`: launches of different ones are not taken for equal. A GPU runs their blocks, of a warp each, at the same time.
 void Launch(CUstream stream, uint64_t duration_us, unsigned kind = 0) {
   void* parameters[] = {&duration_us};
-  CHECK_DRIVER(cuLaunchKernel(occupy, 1 + kind % 60'000, 1 + kind / 60'000, 1, 1, 1, 1, 0, stream, parameters, nullptr));
+  CHECK_DRIVER(cuLaunchKernel(occupy, 1 + kind % 1'000, 1 + kind / 1'000, 1, 1, 1, 1, 0, stream, parameters, nullptr));
 }
 
 CUstream NewStream(unsigned flags = CU_STREAM_NON_BLOCKING) {
@@ -139,9 +158,10 @@ int main(int argc, char** argv) {
       {"capture", Capture}, {"legacy", Legacy}, {"fork", Fork},       {"destroyed", Destroyed},
       {"destroy", Destroy}, {"kinds", Kinds},   {"streams", Streams}, {"value", Value},
   };
-  const auto way = argc == 2 ? ways.find(argv[1]) : ways.end();
-  if (way == ways.end()) return 2;
-  occupy = LoadKernel(kOccupy, "occupy");
+  const auto way = argc > 1 ? ways.find(argv[1]) : ways.end();
+  const bool spins = argc == 3 && std::strcmp(argv[2], "spin") == 0;
+  if (way == ways.end() || argc != (spins ? 3 : 2)) return 2;
+  occupy = LoadKernel(spins ? kSpin : kOccupy, "occupy");
   std::puts("begins");
   std::fflush(stdout);
   way->second();
