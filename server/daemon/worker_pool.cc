@@ -44,8 +44,10 @@ SharedDirectory MakeSharedDirectory(const Options& options) {
   return {};
 }
 
-// Half of the cores: programs that run need theirs.
-size_t StartsAtOnce() { return std::max(1U, std::thread::hardware_concurrency() / 2); }
+// Few: drivers on one machine wait for each other while they make contexts, and of many that begin at once all are late. With
+// eight, one program in ten took twice as long as natively, with two none did (an H200, four short programs at once). Half of the
+// cores at most: programs that run need theirs.
+size_t StartsAtOnce() { return std::clamp(std::thread::hardware_concurrency() / 2, 1U, 2U); }
 
 // Before the worker has its client: it counts its session's memory from the first call.
 Status LimitMemory(const WorkerWish& wish, const GateMemory& gate) {
@@ -172,7 +174,13 @@ Result<WorkerPool::Process> WorkerPool::Start(const WorkerWish& wish, const Uniq
     device_slot->Bind(*pid);
     device_slots_.emplace(*pid, std::move(*device_slot));
   }
-  return Process{*pid, session, std::move(gate).value(), std::move(pidfd), std::move(shares->first), std::move(line->first)};
+  return Process{*pid,
+                 session,
+                 std::move(gate).value(),
+                 std::move(pidfd),
+                 std::move(shares->first),
+                 std::move(line->first),
+                 MonotonicNs() + ready_ns_};
 }
 
 WorkerPool::Kind& WorkerPool::KindOf(const WorkerWish& wish) {
@@ -213,7 +221,7 @@ Result<WorkerPool::Process> WorkerPool::Serve(const WorkerWish& wish, UniqueFd& 
   Result<Process> process = TakeOrStart(kind, wish, connection);
   if (!process.ok()) return process;
   connection.reset();
-  begun_[process->pid] = {kind.id, MonotonicNs()};
+  begun_[process->pid] = {kind.id, MonotonicNs(), process->ready_ns};
   served_ = true;
   failing_ = false;
   return process;
@@ -257,7 +265,7 @@ void WorkerPool::StartMissing(Kind& kind, size_t missing, bool at_once, uint64_t
   if (kind.missing_since_ns == 0) kind.missing_since_ns = now_ns;
   const uint64_t due_ns = at_once || !served_ ? now_ns : kind.missing_since_ns + kPauseNs;
   if (now_ns < due_ns) return WakeAt(due_ns);
-  for (size_t at = starting(); missing > 0 && at < starts_max_; --missing, ++at) {
+  for (size_t at = Starting(now_ns); missing > 0 && at < starts_max_; --missing, ++at) {
     Result<Process> process = Start(kind.like, nullptr);
     if (!process.ok()) {
       failing_ = true;
@@ -287,9 +295,15 @@ void WorkerPool::End(std::list<Waiting>::iterator waiting) {
   waiting_.erase(waiting);
 }
 
-size_t WorkerPool::starting() const {
-  return static_cast<size_t>(
-      std::count_if(waiting_.begin(), waiting_.end(), [](const Waiting& waiting) { return !waiting.ready; }));
+size_t WorkerPool::Starting(uint64_t now_ns) {
+  auto starting =
+      static_cast<size_t>(std::count_if(waiting_.begin(), waiting_.end(), [](const Waiting& waiting) { return !waiting.ready; }));
+  for (const auto& [pid, begun] : begun_) {
+    if (begun.ready_ns <= now_ns) continue;
+    ++starting;
+    WakeAt(begun.ready_ns);
+  }
+  return starting;
 }
 
 void WorkerPool::Watch(std::vector<pollfd>* watched) const {
@@ -306,6 +320,7 @@ void WorkerPool::Hear() {
     }
     if (said.ok() && said->word == WorkerWord::kReady && !waiting->ready) {
       waiting->ready = true;
+      waiting->process.ready_ns = 0;
       waiting->context_gpu = said->gpu;
       // What is new counts as much as all before.
       ready_ns_ = std::min((ready_ns_ + MonotonicNs() - waiting->started_ns) / 2, kReadyMaxNs);

@@ -62,8 +62,9 @@ class WorkerPool {
     uint64_t session = 0;  // never used before
     GateMemory gate;
     UniqueFd pidfd;
-    UniqueFd shares;  // the daemon's end (server/shares)
-    UniqueFd line;    // the daemon's end (worker_line.h)
+    UniqueFd shares;    // the daemon's end (server/shares)
+    UniqueFd line;      // the daemon's end (worker_line.h)
+    uint64_t ready_ns;  // when it is ready, as the last ones were
   };
 
   // `gpus`: of the server; all three outlive it. `context_bytes`: what a context takes of each, as far as that is known.
@@ -125,6 +126,7 @@ class WorkerPool {
   struct Begun {
     uint64_t kind;
     uint64_t began_ns;
+    uint64_t ready_ns;  // when its process is ready to serve it, as the last ones were
   };
 
   // The emulated devices of the next process: those of all others, or, of a private server, devices of its own.
@@ -141,7 +143,9 @@ class WorkerPool {
   void End(std::list<Waiting>::iterator waiting);
   // Ends the youngest of this kind until no more than `target` are left. How many are.
   size_t EndSurplus(const Kind& kind, size_t target);
-  size_t starting() const;
+  // Processes that get ready at this moment. Those that serve already count for as long as the last ones took, and wake the pool
+  // then.
+  size_t Starting(uint64_t now_ns);
   void WakeAt(uint64_t ns);
 
   const Options& options_;
