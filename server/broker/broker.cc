@@ -244,6 +244,7 @@ void Broker::Tick(int64_t now_ns) {
   for (const std::unique_ptr<Gpu>& gpu : gpus_) {
     gpu->LookAtAllMemory();
     gpu->CountActive(now_ns);
+    gpu->WatchLimits(now_ns);
   }
   AnswerWaiting(now_ns);
   FollowSets(now_ns);

@@ -285,6 +285,19 @@ Gpu::Memory Gpu::MemoryHeldBy(VgpuId vgpu) const {
   return held;
 }
 
+void Gpu::WatchLimits(int64_t now_ns) {
+  for (const VgpuId vgpu : time().vgpus()) {
+    const VgpuSpec& spec = time().state(vgpu).spec;
+    const std::optional<int64_t> had_ns = vgpus_[vgpu].limit_watch.Look(spec.limit, time().ledger().BilledNs(vgpu), now_ns);
+    if (!had_ns) continue;
+    LogWarning(
+        "vGPU {} had GPU {} for {:.1f} s within {} s, {:.1f} s beyond its limit: its kernels take longer than such kernels took "
+        "before. It is billed, and waits until that is made up for",
+        spec.name, row_, static_cast<double>(*had_ns) / 1e9, LimitWatch::kWindowNs / kSecondNs,
+        (static_cast<double>(*had_ns) - spec.limit * LimitWatch::kWindowNs) / 1e9);
+  }
+}
+
 // Counts.
 
 void Gpu::CountWork() {

@@ -21,6 +21,7 @@
 
 #include "scheduler/simulate/traced_gpu_time.h"
 #include "scheduler/token_sets.h"
+#include "server/broker/limit_watch.h"
 #include "server/broker/row_watch.h"
 #include "server/broker/vgpu_change.h"
 #include "server/broker/vgpu_memory.h"
@@ -152,6 +153,8 @@ class Gpu {
   void CountWork();
   // The same of whether they made calls, for the time since the last call.
   void CountActive(int64_t now_ns);
+  // Says in the log which vGPUs have had more time than their limits. Call it once a second or more often.
+  void WatchLimits(int64_t now_ns);
   void CountFinding(const Member& member, FoundMessage::What what) {
     Tally& tally = vgpus_[member.vgpu_].tally;
     ++(what == FoundMessage::What::kTime ? tally.audit_findings : tally.audit_memory_findings);
@@ -166,6 +169,7 @@ class Gpu {
   struct Vgpu {
     bool retired = false;  // goes with its last session
     StaticSlot slot;
+    LimitWatch limit_watch;
     std::vector<Member*> members;
     Tally tally;
 
