@@ -6,7 +6,7 @@ from tenants import SETTLE_S, Samples, row, share, spec
 from ways import product
 
 # Those of tests/system/programs/cheat.cc.
-WAYS = ["capture", "legacy", "fork", "destroyed", "destroy", "kinds", "streams", "value"]
+WAYS = ["capture", "legacy", "fork", "destroyed", "destroy", "kinds", "streams", "value", "stands"]
 LIMITS = (0.2, 0.05)
 TENANT_US = 200
 MORE = 3  # points

@@ -54,7 +54,16 @@ class Cheats(VgpuTest):
         self.check("destroyed", "destroy", "kinds")
 
     def test_work_that_is_not_known(self):
-        self.check("streams", "value")
+        self.check("streams", "value", "stands")
+
+    def test_work_that_was_taken_for_shorter_is_told(self):
+        """One token lets in as much of it as the driver takes."""
+        self.serve(vgpu("tenant", 0.5), vgpu("cheat", LIMIT, LIMIT))
+        self.tenant("tenant")
+        process, _ = self.cheat("cheat", "learned")
+        wait_for(lambda: "vGPU cheat had GPU 0 for" in self.server.words(), 40, "a warning")
+        self.assertIsNone(process.poll())
+        self.assertNotIn("vGPU tenant had", self.server.words())
 
 
 if __name__ == "__main__":

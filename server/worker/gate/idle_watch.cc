@@ -1,6 +1,7 @@
 #include "server/worker/gate/idle_watch.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "generated/driver_table.h"
 #include "server/worker/gate/busy_streams.h"
@@ -95,10 +96,10 @@ void IdleWatch::MarkWork(CUstream stream, CUcontext context) {
   Mark mark{KeyOf(stream, context), stream, context, nullptr};
   // An event in the legacy stream would make later work of blocking streams wait for each other's earlier work.
   if (stream != CU_STREAM_LEGACY) {
-    if (driver_.cuEventCreate(&mark.event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return;
-    if (driver_.cuEventRecord(mark.event, stream) != CUDA_SUCCESS) {
-      driver_.cuEventDestroy_v2(mark.event);
-      return;
+    if (driver_.cuEventCreate(&mark.event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) {
+      mark.event = nullptr;
+    } else if (driver_.cuEventRecord(mark.event, stream) != CUDA_SUCCESS) {
+      driver_.cuEventDestroy_v2(std::exchange(mark.event, nullptr));
     }
   }
   MutexLock lock(mutex_);
@@ -109,6 +110,8 @@ void IdleWatch::StreamGoes(CUstream stream) {
   MutexLock lock(mutex_);
   std::erase_if(capturing_, [&](const Kept& each) { return each.stream == stream; });
   capturing_count_.store(capturing_.size(), std::memory_order_relaxed);
+  // Without an event nobody can tell any more.
+  std::erase_if(marks_, [&](const Mark& mark) { return mark.stream == stream && mark.event == nullptr; });
   for (Mark& mark : marks_) {
     if (mark.stream == stream) mark.stream = nullptr;
   }

@@ -76,7 +76,7 @@ class IdleWatch {
     uint64_t key;     // of its stream
     CUstream stream;  // null: it is destroyed
     CUcontext context;
-    CUevent event;  // null, of the legacy stream: it counts until the capture has ended
+    CUevent event;  // null, of the legacy stream, or if the driver makes none: it counts until the capture has ended
   };
   struct Kept {
     CUstream stream;

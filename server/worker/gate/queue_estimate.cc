@@ -26,7 +26,7 @@ bool QueueEstimate::HoldsUnknown(int64_t now_ns) const {
   if (unknown_ == 0) return false;
   int64_t added_ns = 0;
   for (const auto& [stream, batch] : batches_) {
-    if (batch.has_unknown) added_ns = std::max(added_ns, batch.added_ns);
+    if (batch.unknown > 0) added_ns = std::max(added_ns, batch.added_ns);
   }
   return now_ns - added_ns < kPatienceNs << std::min(unknown_ - 1, kUnknownDoublingsMax);
 }
@@ -35,8 +35,8 @@ bool QueueEstimate::MayAdd(uint64_t stream, uint64_t kind, int64_t budget_ns, in
   Batch* const batch = Find(stream);
   if (batch != nullptr && now_ns - batch->due_ns >= kStandsNs) batch->stands_until_ns = now_ns + kStandsTurnNs;
   if (batch != nullptr && now_ns < batch->stands_until_ns) budget_ns = std::max(budget_ns, kStandsBudgetNs);
-  const bool patient = batch != nullptr && now_ns - batch->added_ns < kPatienceNs;
-  if (patient && batch->has_unknown) return false;
+  const bool patient = batch != nullptr && now_ns - batch->added_ns < batch->PatienceNs();
+  if (patient && batch->unknown > 0) return false;
   if (batch == nullptr && batches_.size() == kStreamsMax && now_ns - uncounted_added_ns_ < kPatienceNs) return false;
   const bool known = durations().Find(kind).has_value();
   if (!known && HoldsUnknown(now_ns)) return false;
@@ -69,16 +69,16 @@ void QueueEstimate::Add(uint64_t stream, uint64_t kind, int64_t now_ns) {
   } else {
     batch->teaches_nothing = true;
   }
-  if (believed_ns < 0 && !std::exchange(batch->has_unknown, true)) ++unknown_;
+  if (believed_ns < 0 && batch->unknown++ == 0) ++unknown_;
 }
 
 void QueueEstimate::Drained(uint64_t stream, int64_t now_ns) {
   const auto found = batches_.find(stream);
   if (found == batches_.end()) return;
   const Batch& batch = found->second;
-  if (batch.has_unknown) untold_ns_ += std::clamp<int64_t>(now_ns - batch.due_ns, 0, kUnsureMaxNs);
+  if (batch.unknown > 0) untold_ns_ += std::clamp<int64_t>(now_ns - batch.due_ns, 0, kUnsureMaxNs);
   if (!batch.teaches_nothing) Learn(batch, std::max<int64_t>(now_ns - batch.began_ns, 0));
-  if (batch.has_unknown) --unknown_;
+  if (batch.unknown > 0) --unknown_;
   batches_.erase(found);
   if (batches_.empty()) queued_until_ns_ = told_until_ns_ = 0;
 }

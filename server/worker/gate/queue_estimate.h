@@ -7,6 +7,7 @@
 // thread. Times as in server/gate/gate_page.h.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -23,9 +24,11 @@ class QueueEstimate {
   // If the last work went into a stream that long ago, it holds nothing back in that stream any longer: it may wait for what
   // comes behind it (a value, an event).
   static constexpr int64_t kPatienceNs = 20'000'000;
-  // An unknown piece that has not ended holds further ones up for kPatienceNs. That time doubles with each that has not ended, so
-  // many times: they may wait for one another.
+  // An unknown piece that has not ended holds further ones up for kPatienceNs. That time doubles with each stream that has one,
+  // so many times: they may wait for one another. Within a stream it doubles with each piece, so many times: others may wait for
+  // it.
   static constexpr size_t kUnknownDoublingsMax = 8;
+  static constexpr size_t kPieceDoublingsMax = 4;
   // A stream whose work should have been done so long ago stands: it waits for what comes behind it, and new work there does not
   // run now. Then up to kStandsBudgetNs may be queued for kStandsTurnNs, even if the rest of the token is shorter.
   static constexpr int64_t kStandsNs = 50'000'000;
@@ -72,7 +75,9 @@ class QueueEstimate {
     int64_t due_ns = 0;            // by then all of it should be done
     int64_t stands_until_ns = 0;   // until then the stream counts as standing
     bool teaches_nothing = false;  // too many kinds, or it waited for the client
-    bool has_unknown = false;
+    size_t unknown = 0;            // pieces of unknown kinds
+
+    int64_t PatienceNs() const { return kPatienceNs << (unknown > 1 ? std::min(unknown - 1, kPieceDoublingsMax) : 0); }
   };
   Batch* Find(uint64_t stream);
   bool HoldsUnknown(int64_t now_ns) const;

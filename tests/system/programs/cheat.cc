@@ -1,7 +1,7 @@
 // Wants more of the GPU's time than its vGPU's limit: has work that is not seen to end, or that is not what it was taken for.
 // Says "begins", and goes on until it is killed.
 //
-// usage: cheat capture | legacy | fork | destroyed | destroy | kinds | streams | value [spin]
+// usage: cheat capture | legacy | fork | destroyed | destroy | kinds | streams | value | stands | learned [spin]
 // Its kernels have the emulated device as long as they say. With "spin" they have a GPU so long, by its own clock.
 #include <chrono>
 #include <cstdint>
@@ -151,12 +151,29 @@ void Value() {
   for (;;) Launch(stream, 20'000);
 }
 
+// The same, with ever new kinds.
+void Stands() {
+  StandForEver();
+  const CUstream stream = NewStream();
+  for (unsigned kind = 0;; ++kind) Launch(stream, 50'000, kind);
+}
+
+// A kind that was always short.
+void Learned() {
+  const CUstream stream = NewStream();
+  for (int batch = 0; batch < 5; ++batch) {
+    for (int i = 0; i < 200; ++i) Launch(stream, 10);
+    CHECK_DRIVER(cuStreamSynchronize(stream));
+  }
+  for (;;) Launch(stream, 100'000);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::map<std::string, std::function<void()>> ways = {
-      {"capture", Capture}, {"legacy", Legacy}, {"fork", Fork},       {"destroyed", Destroyed},
-      {"destroy", Destroy}, {"kinds", Kinds},   {"streams", Streams}, {"value", Value},
+      {"capture", Capture}, {"legacy", Legacy},   {"fork", Fork},   {"destroyed", Destroyed}, {"destroy", Destroy},
+      {"kinds", Kinds},     {"streams", Streams}, {"value", Value}, {"stands", Stands},       {"learned", Learned},
   };
   const auto way = argc > 1 ? ways.find(argv[1]) : ways.end();
   const bool spins = argc == 3 && std::strcmp(argv[2], "spin") == 0;

@@ -180,6 +180,21 @@ TEST_F(QueueEstimateTest, UnknownPiecesThatDoNotEndHoldOthersUpForEverLonger) {
   EXPECT_EQ(pieces, 6);  // at 0, 20, 60, 140, 300 and 620 ms
 }
 
+TEST_F(QueueEstimateTest, UnknownPiecesInOneStreamComeEverLater) {
+  int pieces = 0;
+  for (int64_t end_ns = now_ns_ + 1'000 * kMs; now_ns_ < end_ns; now_ns_ += kMs) {
+    const auto kind = static_cast<uint64_t>(10 + pieces);
+    if (!queue_.MayAdd(kStream, kind, kBudgetNs, now_ns_)) continue;
+    queue_.Add(kStream, kind, now_ns_);
+    ++pieces;
+  }
+  EXPECT_EQ(pieces, 7);  // at 0, 20, 60, 140, 300, 620 and 940 ms
+  queue_.Drained(kStream, now_ns_);
+  EXPECT_TRUE(queue_.MayAdd(kStream, 9, kBudgetNs, now_ns_));
+  queue_.Add(kStream, 9, now_ns_);
+  EXPECT_TRUE(queue_.MayAdd(kStream, 8, kBudgetNs, now_ns_ + QueueEstimate::kPatienceNs));
+}
+
 TEST_F(QueueEstimateTest, IntoFurtherStreamsOnePieceGoesInAtATime) {
   Teach(1, kMs / 1'000);
   for (size_t stream = 0; stream < QueueEstimate::kStreamsMax; ++stream) queue_.Add(1'000 + stream, 1, now_ns_);
