@@ -93,8 +93,9 @@ void Attributes() {
   EXPECT_EQ(direct, 0u);
 
   CUDA_POINTER_ATTRIBUTE_P2P_TOKENS tokens{9, 9};
+  // One driver writes no tokens, another zeros.
   CHECK_DRIVER(cuPointerGetAttribute(&tokens, CU_POINTER_ATTRIBUTE_P2P_TOKENS, block));
-  EXPECT_EQ(tokens.p2pToken, 9u);
+  EXPECT_EQ(tokens.p2pToken == 9 || tokens.p2pToken == 0, true);
   CHECK_DRIVER(cuPointerGetAttribute(&tokens, CU_POINTER_ATTRIBUTE_P2P_TOKENS, managed));
   EXPECT_EQ(tokens.p2pToken, 0u);
   EXPECT_EQ(cuPointerGetAttribute(&tokens, CU_POINTER_ATTRIBUTE_P2P_TOKENS, host), CUDA_ERROR_INVALID_VALUE);

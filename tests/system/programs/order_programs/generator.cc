@@ -10,12 +10,13 @@ namespace {
 
 class Generator {
  public:
-  Generator(uint64_t seed, bool native) : random_(seed * 2654435761u + 17), seed_(seed), order_(native) {}
+  Generator(uint64_t seed, bool native, bool two_processes)
+      : random_(seed * 2654435761u + 17), seed_(seed), two_processes_(two_processes), order_(native) {}
 
   Program Make() {
     program_.buffer_bytes = WorldBytes(seed_);
     program_.content = seed_;
-    buffers_ = Some(kBufferCount, 2, 5);
+    ChooseBuffers();
     streams_ = Some(kStreamCount, 1, 3);
     const size_t count = 6 + Below(30);
     const bool two_threads = Below(4) == 0;
@@ -31,6 +32,16 @@ class Generator {
   }
 
  private:
+  // Managed memory costs much time.
+  void ChooseBuffers() {
+    buffers_ = Some(kManaged, 2, 5);
+    if (OneIn(6)) {
+      buffers_.push_back(kManaged);
+      if (OneIn(2)) buffers_.push_back(kManaged + 1);
+    }
+    if (OneIn(5)) buffers_.push_back(kShared);
+  }
+
   size_t Below(size_t bound) { return std::uniform_int_distribution<size_t>(0, bound - 1)(random_); }
   bool OneIn(size_t times) { return Below(times) == 0; }
   template <typename T>
@@ -79,6 +90,7 @@ class Generator {
     size_t begin, bytes;
   };
   void Remember(const Operation& operation) {
+    if (operation.async || operation.kind == Kind::kKernel) last_stream_ = operation.stream;
     for (const Region* region : {&operation.from, &operation.to}) {
       if (region->buffer >= 0) hot_.push_back({region->buffer, region->offset, SpanBytes(operation, *region)});
     }
@@ -173,9 +185,12 @@ class Generator {
     operation.async = true;
     operation.width = operation.element_bytes = 4;
     std::vector<int> to = Buffers(true, true, false);
-    // Whether it may write to registered memory depends on the device; to memory of pools it may not (driver 580).
-    std::erase_if(
-        to, [](int buffer) { return kBuffers[buffer].place == Place::kRegistered || kBuffers[buffer].place == Place::kPool; });
+    // Whether it may write to registered memory depends on the device; to memory of pools it may not (driver 580), and what it
+    // does to managed memory is undefined.
+    std::erase_if(to, [](int buffer) {
+      const Place place = kBuffers[buffer].place;
+      return place == Place::kRegistered || place == Place::kPool || place == Place::kManaged;
+    });
     return !to.empty() && Locate(operation, &operation.to, to);
   }
 
@@ -189,9 +204,60 @@ class Generator {
   }
 
   bool MakeHostAccess(Operation& operation, bool write) {
-    const std::vector<int> some = Buffers(true, false);
+    std::vector<int> some = Buffers(true, false);
+    for (int buffer : buffers_) {
+      if (IsManaged(buffer)) some.push_back(buffer);
+    }
     operation.width = Size();
     return !some.empty() && Locate(operation, write ? &operation.to : &operation.from, some);
+  }
+
+  bool MakePrefetch(Operation& operation) {
+    std::vector<int> some = buffers_;
+    std::erase_if(some, [](int buffer) { return !IsManaged(buffer); });
+    operation.width = Size();
+    return !some.empty() && Locate(operation, &operation.from, some);
+  }
+
+  bool MakeRaise(Operation& operation) {
+    operation.value = order_.raised(operation.event) + 1;
+    return true;
+  }
+
+  // For the last time that it was raised rather than others.
+  bool MakeWaitRaised(Operation& operation) {
+    for (int i = 0; i < kFlagCount && order_.raised(operation.event) == 0; ++i)
+      operation.event = (operation.event + 1) % kFlagCount;
+    const uint32_t raised = order_.raised(operation.event);
+    if (raised == 0) return false;
+    operation.value = OneIn(3) ? static_cast<uint32_t>(1 + Below(raised)) : raised;
+    return true;
+  }
+
+  bool MakeOther(Operation& operation) {
+    if (std::find(buffers_.begin(), buffers_.end(), kShared) == buffers_.end()) return false;
+    for (size_t i = 1 + Below(4); i > 0; --i) {
+      constexpr Kind kKinds[] = {Kind::kCopy, Kind::kSet, Kind::kHostWrite, Kind::kHostRead};
+      Operation node = Plain(kKinds[Below(std::size(kKinds))]);
+      if (!MakeStep(node)) return false;
+      operation.nodes.push_back(node);
+    }
+    return two_processes_;
+  }
+
+  // Of the second process, in bytes in a row.
+  bool MakeStep(Operation& node) {
+    const std::vector<int> shared{kShared};
+    node.async = OneIn(2);
+    node.stream = kLegacy;
+    node.width = Size();
+    if (node.kind == Kind::kSet) {
+      node.element_bytes = 1u << Below(3);
+      node.width = std::max<size_t>(4, node.width / 4 * 4);
+    }
+    if (node.kind == Kind::kHostRead) return Locate(node, &node.from, shared);
+    if (!Locate(node, &node.to, shared)) return false;
+    return node.kind != Kind::kCopy || (Locate(node, &node.from, shared) && !Overlap(node));
   }
 
   bool MakeNode(Operation& node) {
@@ -212,7 +278,7 @@ class Generator {
   }
 
   bool MakeAny(Operation& operation) {
-    const size_t choice = Below(100);
+    const size_t choice = Below(111);
     const auto become = [&](Kind kind) {
       operation.kind = kind;
       return true;
@@ -231,6 +297,10 @@ class Generator {
     if (choice < 96) return become(Kind::kPollStream);
     if (choice < 97) return become(Kind::kPollEvent);
     if (choice < 98) return become(Kind::kSyncContext);
+    if (choice < 101) return become(Kind::kRaise) && MakeRaise(operation);
+    if (choice < 105) return become(Kind::kWaitRaised) && MakeWaitRaised(operation);
+    if (choice < 107) return become(Kind::kPrefetch) && MakePrefetch(operation);
+    if (choice < 109) return become(Kind::kOther) && MakeOther(operation);
     become(Kind::kGraph);
     for (size_t i = 1 + Below(4); i > 0; --i) {
       Operation node = Plain(Kind::kCopy);
@@ -245,16 +315,38 @@ class Generator {
   void AddAny() {
     for (int i = 0; i < 30; ++i) {
       Operation operation = Plain(Kind::kCopy);
-      if (MakeAny(operation) && Add(operation)) return;
+      if (!MakeAny(operation)) continue;
+      const bool says = operation.kind == Kind::kRaise || operation.kind == Kind::kRecord;
+      if (says && !OneIn(3)) operation.stream = last_stream_;
+      if (!Add(operation)) continue;
+      if (says && OneIn(2)) AddWaiting(operation);
+      return;
+    }
+  }
+
+  // Has a stream wait for what was recorded or raised just now, and then touch something.
+  void AddWaiting(const Operation& said) {
+    Operation wait = Plain(said.kind == Kind::kRaise ? Kind::kWaitRaised : Kind::kWaitEvent);
+    wait.event = said.event;
+    wait.value = said.value;
+    if (wait.stream == said.stream || !Add(wait)) return;
+    for (int i = 0; i < 10; ++i) {
+      Operation next = Plain(OneIn(2) ? Kind::kCopy : Kind::kKernel);
+      next.stream = wait.stream;
+      if (!(next.kind == Kind::kCopy ? MakeCopy(next, true) : MakeKernel(next))) continue;
+      next.async = next.kind == Kind::kCopy;
+      if (Add(next)) return;
     }
   }
 
   std::mt19937_64 random_;
   const uint64_t seed_;
+  const bool two_processes_;
   Program program_;
   Order order_;
   int thread_ = 0;
   std::vector<int> buffers_, streams_;
+  int last_stream_ = kLegacy;  // that had work
   std::vector<Range> hot_;
 };
 
@@ -268,7 +360,7 @@ size_t WorldBytes(uint64_t seed) {
   return world % 2 == 0 ? 256 : 8192;
 }
 
-Program Generate(uint64_t seed, bool native) { return Generator(seed, native).Make(); }
+Program Generate(uint64_t seed, bool native, bool two_processes) { return Generator(seed, native, two_processes).Make(); }
 
 Program Without(const Program& program, size_t index) {
   Program smaller = program;

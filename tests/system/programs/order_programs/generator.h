@@ -9,8 +9,8 @@ namespace order_programs {
 inline constexpr uint64_t kProgramsOfWorld = 16;
 size_t WorldBytes(uint64_t seed);
 
-// `native`: order.h.
-Program Generate(uint64_t seed, bool native);
+// `native`: order.h. `two_processes`: whether there is a second one (other_process.h).
+Program Generate(uint64_t seed, bool native, bool two_processes);
 
 // The program without operation `index`.
 Program Without(const Program& program, size_t index);

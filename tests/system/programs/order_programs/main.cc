@@ -1,8 +1,9 @@
-// Random programs of copies, sets, kernels, host functions and waits, each compared byte for byte with what CUDA's order must
-// leave. On a GPU natively and forwarded, and on the emulator, with and without TESSERA_EMULATOR_SLOW.
+// Random programs of copies, sets, kernels, host functions, waits and work of a second process, each compared byte for byte with
+// what CUDA's order must leave. On a GPU natively and forwarded, and on the emulator, with and without TESSERA_EMULATOR_SLOW.
 //
-// usage: order_programs [--seed N] [--count M] [--wait-us U] [--native] [--verbose] [--shrink] [--all]
-// One program for each seed from N on. --wait-us: kernels wait so long before they touch memory, for fast devices. --verbose:
+// usage: order_programs [--seed N] [--count M] [--wait-us U] [--native] [--ipc] [--verbose] [--shrink] [--all]
+// One program for each seed from N on. --wait-us: kernels wait so long before they touch memory, for fast devices. --ipc: a
+// second process works in memory of this one, or this fails; without it, where that is refused it is left out. --verbose:
 // prints every program. --shrink: takes away what a program that failed does not need to fail; prints what is left. --all: goes
 // on after a failure. The last line is "OK ..." and "ok", or says what differed and how to repeat it.
 #include <cstdio>
@@ -14,6 +15,7 @@
 #include "generator.h"
 #include "model.h"
 #include "order.h"
+#include "other_process.h"
 #include "runner.h"
 
 using namespace order_programs;
@@ -48,9 +50,10 @@ void Shrink(World& world, Program program, std::string difference, bool native) 
 }  // namespace
 
 int main(int count, char** words) {
+  if (count == 2 && words[1] == std::string(kOtherProcess)) return BeOtherProcess();
   uint64_t first = 0, programs = 100;
   unsigned wait_us = 0;
-  bool native = false, all = false, verbose = false, shrink = false;
+  bool native = false, ipc = false, all = false, verbose = false, shrink = false;
   for (int i = 1; i < count; ++i) {
     const std::string word = words[i];
     const auto number = [&] {
@@ -65,6 +68,8 @@ int main(int count, char** words) {
       wait_us = static_cast<unsigned>(number());
     } else if (word == "--native") {
       native = true;
+    } else if (word == "--ipc") {
+      ipc = true;
     } else if (word == "--all") {
       all = true;
     } else if (word == "--verbose") {
@@ -76,15 +81,23 @@ int main(int count, char** words) {
       return 2;
     }
   }
+  OtherProcess other;
   const CUfunction kernel = LoadOrderKernel();
   std::unique_ptr<World> world;
   uint64_t failures = 0;
+  bool alone = false;
   for (uint64_t seed = first; seed < first + programs; ++seed) {
     if (world == nullptr || seed % kProgramsOfWorld == 0) {
       world.reset();
-      world = std::make_unique<World>(kernel, WorldBytes(seed), wait_us);
+      world = std::make_unique<World>(kernel, WorldBytes(seed), wait_us, &other);
     }
-    const Program program = Generate(seed, native);
+    if (world->shared() != CUDA_SUCCESS && !alone) {
+      std::printf("work of a second process is left out: handles of memory are refused (%d)\n",
+                  static_cast<int>(world->shared()));
+      if (ipc) return 1;
+      alone = true;
+    }
+    const Program program = Generate(seed, native, !alone);
     if (verbose) std::printf("seed %llu, %s", static_cast<unsigned long long>(seed), Text(program).c_str());
     const std::string difference = world->Run(program, Model(program));
     if (difference.empty()) continue;

@@ -69,6 +69,7 @@ void Model::Apply(const Operation& operation) {
       expected_[&operation] = Bytes(from + operation.from.offset, from + operation.from.offset + operation.width);
       return;
     case Kind::kGraph:
+    case Kind::kOther:
       for (const Operation& node : operation.nodes) Apply(node);
       return;
     default: return;

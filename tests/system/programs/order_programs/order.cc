@@ -1,5 +1,8 @@
 #include "order.h"
 
+#include <algorithm>
+#include <cstdint>
+
 namespace order_programs {
 namespace {
 
@@ -25,19 +28,26 @@ Order::Set Order::Before(const Thread& thread, int number, int stream, bool alon
   return before;
 }
 
+Order::Access Order::AccessOf(const Operation& operation, const Region& region, bool write, size_t id) {
+  const Kind kind = operation.kind;
+  const bool by_host =
+      kind == Kind::kHostFunctionWrite || kind == Kind::kHostFunctionRead || kind == Kind::kHostWrite || kind == Kind::kHostRead;
+  if (by_host && IsManaged(region.buffer)) return {id, region.buffer, 0, SIZE_MAX, true};
+  return {id, region.buffer, region.offset, region.offset + SpanBytes(operation, region), write};
+}
+
 bool Order::MayTouch(const Operation& operation, const Region& region, bool write, const Set& before) const {
   if (region.buffer < 0) return true;
-  const size_t begin = region.offset, end = begin + SpanBytes(operation, region);
+  const Access next = AccessOf(operation, region, write, next_);
   for (const Access& access : accesses_) {
-    if (access.buffer != region.buffer || access.end <= begin || end <= access.begin) continue;
-    if ((write || access.write) && !before[access.id]) return false;
+    if (access.buffer != next.buffer || access.end <= next.begin || next.end <= access.begin) continue;
+    if ((next.write || access.write) && !before[access.id]) return false;
   }
   return true;
 }
 
 void Order::Touch(const Operation& operation, const Region& region, bool write, size_t id) {
-  if (region.buffer < 0) return;
-  accesses_.push_back({id, region.buffer, region.offset, region.offset + SpanBytes(operation, region), write});
+  if (region.buffer >= 0) accesses_.push_back(AccessOf(operation, region, write, id));
 }
 
 void Order::Give(int number, int stream, size_t id, const Set& before, bool wait) {
@@ -65,16 +75,8 @@ bool Order::AddCopy(const Operation& operation) {
   const int stream = operation.async ? operation.stream : kLegacy;
   const Place from = kBuffers[operation.from.buffer].place, to = kBuffers[operation.to.buffer].place;
   const bool from_host = IsHost(operation.from.buffer), to_host = IsHost(operation.to.buffer);
-  if (from_host && to_host) {
-    if (!MayTouch(operation, operation.from, false, thread.over) || !MayTouch(operation, operation.to, true, thread.over)) {
-      return false;
-    }
-    const size_t id = next_++;
-    Touch(operation, operation.from, false, id);
-    Touch(operation, operation.to, true, id);
-    thread.over.set(id);
-    return true;
-  }
+  const bool managed = from == Place::kManaged || to == Place::kManaged;
+  if (from_host && to_host) return AddHostAccess(operation);
   if (from == Place::kPageable) {
     Set before = Before(thread, operation.thread, stream);
     if (!MayTouch(operation, operation.from, false, thread.over) || !MayTouch(operation, operation.to, true, before))
@@ -84,7 +86,7 @@ bool Order::AddCopy(const Operation& operation) {
     Touch(operation, operation.to, true, id);
     before.set(read);
     Give(operation.thread, stream, id, before);
-    thread.over.set(read);
+    if (!managed) thread.over.set(read);
     return true;
   }
   if (native_ && operation.async && from_host && operation.width * operation.rows * operation.slices <= kReadEarlyBytes &&
@@ -93,7 +95,54 @@ bool Order::AddCopy(const Operation& operation) {
   }
   // Of device pointers the documents say nothing.
   const bool waits = operation.call != Call::kDevicePointers && (from_host || to_host);
-  return AddInStream(operation, stream, to == Place::kPageable || (!operation.async && waits));
+  return AddInStream(operation, stream, !managed && (to == Place::kPageable || (!operation.async && waits)));
+}
+
+bool Order::AddHostAccess(const Operation& operation) {
+  Set& over = threads_[operation.thread].over;
+  if (!MayTouch(operation, operation.from, false, over) || !MayTouch(operation, operation.to, true, over)) return false;
+  const size_t id = next_++;
+  Touch(operation, operation.from, false, id);
+  Touch(operation, operation.to, true, id);
+  over.set(id);
+  return true;
+}
+
+bool Order::AddRecord(const Operation& operation) {
+  const Set before = Before(threads_[operation.thread], operation.thread, operation.stream);
+  const size_t id = next_++;
+  Give(operation.thread, operation.stream, id, before);
+  records_[operation.event] = before;
+  records_[operation.event].set(id);
+  return true;
+}
+
+bool Order::AddFlag(const Operation& operation) {
+  const int number = operation.thread;
+  const bool raise = operation.kind == Kind::kRaise;
+  std::vector<Raise>& raises = raises_[operation.event];
+  Set before = Before(threads_[number], number, operation.stream, !raise);
+  if (raise) {
+    if (operation.value <= raised(operation.event) || (!raises.empty() && (raises.back().over & ~before).any())) return false;
+  } else {
+    const auto first = std::find_if(raises.begin(), raises.end(), [&](const Raise& one) { return one.value >= operation.value; });
+    if (first == raises.end()) return false;
+    before |= first->over;
+  }
+  const size_t id = next_++;
+  Give(number, operation.stream, id, before, !raise);
+  if (raise) raises.push_back({operation.value, before | Set().set(id)});
+  return true;
+}
+
+bool Order::AddPrefetch(const Operation& operation) {
+  const int number = operation.thread;
+  const Set before = Before(threads_[number], number, operation.stream, true);
+  if (!MayTouch(operation, operation.from, false, before)) return false;
+  const size_t id = next_++;
+  Touch(operation, operation.from, false, id);
+  Give(number, operation.stream, id, before, true);
+  return true;
 }
 
 bool Order::AddGraph(const Operation& operation) {
@@ -116,12 +165,19 @@ void Order::AwaitStream(int number, int stream) {
   }
 }
 
+void Order::AwaitAll(int number) {
+  Thread& thread = threads_[number];
+  for (const Work& work : works_) {
+    if (thread.given[work.id]) thread.over |= work.before | Set().set(work.id);
+  }
+}
+
 bool Order::Add(const Operation& operation) {
   if (next_ + 2 + operation.nodes.size() > kMost) return false;
   const int number = operation.thread;
   if (number == 1 && !forked_) return false;
   Thread& thread = threads_[number];
-  // While there are two threads, each has events of its own.
+  // While there are two threads, each has events and flags of its own.
   const bool own_event = !forked_ || operation.event % 2 == number;
   switch (operation.kind) {
     case Kind::kCopy: return AddCopy(operation);
@@ -133,25 +189,11 @@ bool Order::Add(const Operation& operation) {
     case Kind::kHostFunctionWrite:
     case Kind::kHostFunctionRead: return AddInStream(operation, operation.stream, false);
     case Kind::kHostWrite:
-    case Kind::kHostRead: {
-      if (!MayTouch(operation, operation.from, false, thread.over) || !MayTouch(operation, operation.to, true, thread.over)) {
-        return false;
-      }
-      const size_t id = next_++;
-      Touch(operation, operation.from, false, id);
-      Touch(operation, operation.to, true, id);
-      thread.over.set(id);
-      return true;
-    }
-    case Kind::kRecord: {
-      if (!own_event) return false;
-      const Set before = Before(thread, number, operation.stream);
-      const size_t id = next_++;
-      Give(number, operation.stream, id, before);
-      records_[operation.event] = before;
-      records_[operation.event].set(id);
-      return true;
-    }
+    case Kind::kHostRead: return AddHostAccess(operation);
+    case Kind::kRecord: return own_event && AddRecord(operation);
+    case Kind::kRaise:
+    case Kind::kWaitRaised: return own_event && AddFlag(operation);
+    case Kind::kPrefetch: return AddPrefetch(operation);
     case Kind::kWaitEvent: {
       if (!own_event || !recorded(operation.event)) return false;
       const size_t id = next_++;
@@ -165,11 +207,11 @@ bool Order::Add(const Operation& operation) {
       if (!own_event || !recorded(operation.event)) return false;
       thread.over |= records_[operation.event];
       return true;
-    case Kind::kSyncContext:
-      for (const Work& work : works_) {
-        if (thread.given[work.id]) thread.over |= work.before | Set().set(work.id);
-      }
+    case Kind::kOther:
+      if (forked_) return false;
+      AwaitAll(number);
       return true;
+    case Kind::kSyncContext: AwaitAll(number); return true;
     case Kind::kGraph: return AddGraph(operation);
     case Kind::kFork:
       if (forked_ || joined_) return false;

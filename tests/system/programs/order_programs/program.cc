@@ -48,6 +48,12 @@ std::string Moves(const Operation& operation) {
   return text + ", " + Size(operation);
 }
 
+std::string Nodes(const Operation& operation) {
+  std::string text = " {";
+  for (const Operation& node : operation.nodes) text += " " + Text(node) + ";";
+  return text + " }";
+}
+
 }  // namespace
 
 bool InBatch(const Operation& operation) {
@@ -74,6 +80,7 @@ bool Contains(const Operation& operation, const Region& region, size_t byte) {
 std::string Text(const Operation& operation) {
   const std::string stream = std::string(" in ") + kStreams[operation.stream].name;
   const std::string event = "event" + std::to_string(operation.event);
+  const std::string flag = "flag" + std::to_string(operation.event) + " " + std::to_string(operation.value);
   const std::string async = operation.async ? "Async" : "";
   switch (operation.kind) {
     case Kind::kCopy: return CallName(operation) + async + " " + Moves(operation) + (operation.async ? stream : "");
@@ -92,11 +99,12 @@ std::string Text(const Operation& operation) {
     case Kind::kSyncContext: return "CtxSynchronize";
     case Kind::kPollStream: return "StreamQuery until idle" + stream;
     case Kind::kPollEvent: return "EventQuery until done, " + event;
-    case Kind::kGraph: {
-      std::string text = "GraphLaunch" + stream + " {";
-      for (const Operation& node : operation.nodes) text += " " + Text(node) + ";";
-      return text + " }";
-    }
+    case Kind::kRaise: return "StreamWriteValue " + flag + stream;
+    case Kind::kWaitRaised: return "StreamWaitValue " + flag + stream;
+    case Kind::kPrefetch:
+      return "MemPrefetchAsync " + Moves(operation) + (operation.value % 2 == 0 ? " to the device" : " to the host") + stream;
+    case Kind::kOther: return "CtxSynchronize, then the second process" + Nodes(operation);
+    case Kind::kGraph: return "GraphLaunch" + stream + Nodes(operation);
     case Kind::kFork: return "second thread begins";
     case Kind::kJoin: return "second thread has ended";
   }

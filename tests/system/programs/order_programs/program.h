@@ -1,4 +1,4 @@
-// A program of copies, sets, kernels, host functions and waits over few buffers and streams, as data.
+// A program of copies, sets, kernels, host functions and waits over few buffers and streams, and of a second process, as data.
 //
 // generator.h makes programs, order.h tells whether they are free of races by CUDA's documented rules, model.h says what they
 // must leave in memory, runner.h runs them.
@@ -11,8 +11,8 @@
 
 namespace order_programs {
 
-// kPool: device memory that cuMemAllocAsync gave.
-enum class Place { kDevice, kPool, kPinned, kRegistered, kPageable };
+// kPool: device memory that cuMemAllocAsync gave. kShared: device memory that the second process has open, too.
+enum class Place { kDevice, kPool, kShared, kManaged, kPinned, kRegistered, kPageable };
 
 struct Buffer {
   const char* name;
@@ -21,9 +21,14 @@ struct Buffer {
 inline constexpr Buffer kBuffers[] = {
     {"device0", Place::kDevice},     {"device1", Place::kDevice},         {"device2", Place::kPool},
     {"pinned0", Place::kPinned},     {"pinned1", Place::kPinned},         {"registered0", Place::kRegistered},
-    {"pageable0", Place::kPageable}, {"registered1", Place::kRegistered}, {"pageable1", Place::kPageable}};
+    {"pageable0", Place::kPageable}, {"registered1", Place::kRegistered}, {"pageable1", Place::kPageable},
+    {"managed0", Place::kManaged},   {"managed1", Place::kManaged},       {"shared0", Place::kShared}};
 inline constexpr int kBufferCount = static_cast<int>(std::size(kBuffers));
+// The others first: programs have of them always, and of managed and shared ones at times.
+inline constexpr int kManaged = 9, kShared = 11;
+static_assert(kBuffers[kManaged].place == Place::kManaged && kBuffers[kShared].place == Place::kShared);
 inline bool IsHost(int buffer) { return kBuffers[buffer].place >= Place::kPinned; }
+inline bool IsManaged(int buffer) { return kBuffers[buffer].place == Place::kManaged; }
 
 enum class StreamKind { kLegacy, kPerThread, kBlocking, kNonBlocking };
 
@@ -37,6 +42,7 @@ inline constexpr Stream kStreams[] = {{"legacy", StreamKind::kLegacy},          
 inline constexpr int kStreamCount = static_cast<int>(std::size(kStreams));
 inline constexpr int kLegacy = 0, kPerThread = 1;
 inline constexpr int kEventCount = 4;
+inline constexpr int kFlagCount = kEventCount;  // words of device memory, 0 at first, whose values rise
 
 // Rows and slices of bytes of a buffer; how wide, how many rows and slices, the operation says.
 struct Region {
@@ -61,9 +67,13 @@ enum class Kind {
   kSyncContext,
   kPollStream,  // asks until it is idle
   kPollEvent,
-  kGraph,  // `nodes`, captured one after the other, launched in `stream`
-  kFork,   // a second thread begins
-  kJoin    // it has ended
+  kRaise,       // writes `value` to a flag: more than was written to it before
+  kWaitRaised,  // has the stream wait until the flag is `value` or more
+  kPrefetch,    // of `from`, which is managed: to the device, or to the host if `value` is odd
+  kOther,       // the second process does `nodes` in the shared buffer, between two points where all work is over
+  kGraph,       // `nodes`, captured one after the other, launched in `stream`
+  kFork,        // a second thread begins
+  kJoin         // it has ended
 };
 
 enum class Call {
@@ -79,7 +89,7 @@ struct Operation {
   Kind kind = Kind::kSyncContext;
   int thread = 0;
   int stream = kLegacy;  // of the asynchronous forms and of waits
-  int event = 0;
+  int event = 0;         // or flag
   Call call = Call::kTyped;
   bool async = false;
   Region to, from;

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
+#include <string_view>
 #include <thread>
 
 #include "../ptx_program.h"
@@ -76,8 +76,8 @@ void World::Check(CUresult result, const char* call) const {
 }
 #define CHECK(call) Check(call, #call)
 
-World::World(CUfunction kernel, size_t buffer_bytes, unsigned wait_us)
-    : kernel_(kernel), bytes_(buffer_bytes), wait_us_(wait_us) {
+World::World(CUfunction kernel, size_t buffer_bytes, unsigned wait_us, OtherProcess* other)
+    : kernel_(kernel), bytes_(buffer_bytes), wait_us_(wait_us), other_(other) {
   CHECK(cuCtxGetCurrent(&context_));
   for (int stream = 0; stream < kStreamCount; ++stream) {
     switch (kStreams[stream].kind) {
@@ -89,27 +89,34 @@ World::World(CUfunction kernel, size_t buffer_bytes, unsigned wait_us)
   }
   for (CUstream& stream : captures_) CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
   for (CUevent& event : events_) CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-  bool odd = false;  // some registered memory begins within a page
-  for (int buffer = 0; buffer < kBufferCount; ++buffer) {
-    void* pinned = nullptr;
-    switch (kBuffers[buffer].place) {
-      case Place::kDevice: CHECK(cuMemAlloc(&device_[buffer], bytes_)); break;
-      case Place::kPool:
-        CHECK(cuMemAllocAsync(&device_[buffer], bytes_, CU_STREAM_LEGACY));
-        CHECK(cuStreamSynchronize(CU_STREAM_LEGACY));
-        break;
-      case Place::kPinned:
-        CHECK(cuMemHostAlloc(&pinned, bytes_, CU_MEMHOSTALLOC_DEVICEMAP));
-        host_[buffer] = static_cast<unsigned char*>(pinned);
-        break;
-      case Place::kRegistered:
-        memory_[buffer] = Aligned(bytes_ + 256);
-        host_[buffer] = memory_[buffer] + (odd ? 256 : 0);
-        odd = !odd;
-        CHECK(cuMemHostRegister(host_[buffer], bytes_, CU_MEMHOSTREGISTER_DEVICEMAP));
-        break;
-      case Place::kPageable: host_[buffer] = memory_[buffer] = Aligned(bytes_); break;
+  CHECK(cuMemAlloc(&flags_, kFlagCount * sizeof(uint32_t)));
+  for (int buffer = 0; buffer < kBufferCount; ++buffer) Allocate(buffer);
+  shared_ = other_->Open(device_[kShared]);
+}
+
+void World::Allocate(int buffer) {
+  void* pinned = nullptr;
+  switch (kBuffers[buffer].place) {
+    case Place::kDevice:
+    case Place::kShared: return CHECK(cuMemAlloc(&device_[buffer], bytes_));
+    case Place::kPool:
+      CHECK(cuMemAllocAsync(&device_[buffer], bytes_, CU_STREAM_LEGACY));
+      return CHECK(cuStreamSynchronize(CU_STREAM_LEGACY));
+    case Place::kManaged:
+      CHECK(cuMemAllocManaged(&device_[buffer], bytes_, CU_MEM_ATTACH_GLOBAL));
+      host_[buffer] = reinterpret_cast<unsigned char*>(device_[buffer]);
+      return;
+    case Place::kPinned:
+      CHECK(cuMemHostAlloc(&pinned, bytes_, CU_MEMHOSTALLOC_DEVICEMAP));
+      host_[buffer] = static_cast<unsigned char*>(pinned);
+      return;
+    case Place::kRegistered: {
+      const bool odd = std::string_view(kBuffers[buffer].name) == "registered1";  // begins within a page
+      memory_[buffer] = Aligned(bytes_ + 256);
+      host_[buffer] = memory_[buffer] + (odd ? 256 : 0);
+      return CHECK(cuMemHostRegister(host_[buffer], bytes_, CU_MEMHOSTREGISTER_DEVICEMAP));
     }
+    case Place::kPageable: host_[buffer] = memory_[buffer] = Aligned(bytes_); return;
   }
 }
 
@@ -121,9 +128,13 @@ World::~World() {
   }
   for (CUstream stream : captures_) CHECK(cuStreamDestroy(stream));
   for (CUevent event : events_) CHECK(cuEventDestroy(event));
+  CHECK(cuMemFree(flags_));
+  CHECK(other_->Close());
   for (int buffer = 0; buffer < kBufferCount; ++buffer) {
     switch (kBuffers[buffer].place) {
-      case Place::kDevice: CHECK(cuMemFree(device_[buffer])); break;
+      case Place::kDevice:
+      case Place::kShared:
+      case Place::kManaged: CHECK(cuMemFree(device_[buffer])); break;
       case Place::kPool: CHECK(cuMemFreeAsync(device_[buffer], CU_STREAM_LEGACY)); break;
       case Place::kPinned: CHECK(cuMemFreeHost(host_[buffer])); break;
       case Place::kRegistered: CHECK(cuMemHostUnregister(host_[buffer])); break;
@@ -294,6 +305,30 @@ void World::LaunchGraph(const Operation& operation) {
   graphs_.push_back(exec);
 }
 
+void World::Flag(const Operation& operation, CUstream stream) {
+  const CUdeviceptr flag = flags_ + static_cast<size_t>(operation.event) * sizeof(uint32_t);
+  if (operation.kind == Kind::kRaise) return CHECK(cuStreamWriteValue32(stream, flag, operation.value, 0));
+  CHECK(cuStreamWaitValue32(stream, flag, operation.value, CU_STREAM_WAIT_VALUE_GEQ));
+}
+
+void World::Prefetch(const Operation& operation, CUstream stream) {
+  const bool to_host = operation.value % 2 == 1;
+  const CUmemLocation location{to_host ? CU_MEM_LOCATION_TYPE_HOST : CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  CHECK(cuMemPrefetchAsync(Device(operation.from), operation.width, location, 0, stream));
+}
+
+void World::WorkElsewhere(const Operation& operation, const Model& model) {
+  CHECK(cuCtxSynchronize());
+  std::vector<Bytes> found;
+  CHECK(other_->Work(operation.nodes, &found));
+  auto bytes = found.begin();
+  for (const Operation& node : operation.nodes) {
+    if (node.kind != Kind::kHostRead) continue;
+    Compare("in the second process, " + Text(node), kShared, node.from.offset, (bytes++)->data(), model.expected(node).data(),
+            node.width, model);
+  }
+}
+
 void World::Do(const Operation& operation, const Model& model) {
   const CUstream stream = StreamOf(operation);
   const CUevent event = events_[operation.event];
@@ -328,6 +363,10 @@ void World::Do(const Operation& operation, const Model& model) {
       for (; answer == CUDA_ERROR_NOT_READY; answer = ask()) std::this_thread::yield();
       return Check(answer, "query");
     }
+    case Kind::kRaise:
+    case Kind::kWaitRaised: return Flag(operation, stream);
+    case Kind::kPrefetch: return Prefetch(operation, stream);
+    case Kind::kOther: return WorkElsewhere(operation, model);
     case Kind::kGraph: return LaunchGraph(operation);
     case Kind::kFork:
     case Kind::kJoin: return;
@@ -344,12 +383,13 @@ void World::Begin(const Program& program, const std::vector<bool>& used) {
   for (int buffer = 0; buffer < kBufferCount; ++buffer) {
     if (!used[buffer]) continue;
     const Bytes first = FirstContent(program, buffer);
-    if (IsHost(buffer)) {
+    if (IsHost(buffer) || (IsManaged(buffer) && program.content % 2 == 0)) {
       std::memcpy(host_[buffer], first.data(), bytes_);
     } else {
       CHECK(cuMemcpyHtoD(device_[buffer], first.data(), bytes_));
     }
   }
+  CHECK(cuMemsetD32(flags_, 0, kFlagCount));
   CHECK(cuCtxSynchronize());
 }
 
@@ -385,8 +425,9 @@ std::string World::Run(const Program& program, const Model& model) {
   Bytes found(bytes_);
   for (int buffer = 0; buffer < kBufferCount; ++buffer) {
     if (!used[buffer]) continue;
-    if (!IsHost(buffer)) CHECK(cuMemcpyDtoH(found.data(), device_[buffer], bytes_));
-    Compare("at the end", buffer, 0, IsHost(buffer) ? host_[buffer] : found.data(), model.buffer(buffer).data(), bytes_, model);
+    const bool by_host = IsHost(buffer) || (IsManaged(buffer) && program.content / 2 % 2 == 0);
+    if (!by_host) CHECK(cuMemcpyDtoH(found.data(), device_[buffer], bytes_));
+    Compare("at the end", buffer, 0, by_host ? host_[buffer] : found.data(), model.buffer(buffer).data(), bytes_, model);
   }
   for (CUgraphExec graph : graphs_) CHECK(cuGraphExecDestroy(graph));
   graphs_.clear();

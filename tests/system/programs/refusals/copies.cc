@@ -331,8 +331,7 @@ const Row kRows[] = {
        const CUresult result = cuMemcpy3DPeer(&copy);
        cuArrayDestroy(array);
        return result;
-     },
-     kUnmeasured},
+     }},
     {"cuMemcpy3DPeer: array of the current context", "calls/copy_batch.cc", CUDA_SUCCESS,
      [] {
        Block b;
