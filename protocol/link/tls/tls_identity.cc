@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <ctime>
 
+#include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 #include "protocol/link/tls/tls_observed.h"
 #include "protocol/link/tls/tls_openssl.h"
@@ -193,7 +194,11 @@ Result<std::unique_ptr<TlsIdentityKeeper>> TlsIdentityKeeper::Make(TlsRole role,
 }
 
 std::shared_ptr<const TlsIdentity> TlsIdentityKeeper::Current() {
+  const uint64_t asked_ns = MonotonicNs();
   MutexLock lock(mutex_);
+  // A look that began later has seen what this one would: hundreds of connections a second wait for one look, not each for its own.
+  if (looked_ns_ > asked_ns) return identity_;
+  looked_ns_ = MonotonicNs();
   Stamps stamps = TakeStamps();
   if (stamps == stamps_) return identity_;
   stamps_ = std::move(stamps);

@@ -74,6 +74,7 @@ class TlsIdentityKeeper {
   const std::string protocol_;
   const std::vector<std::string> paths_;
   Mutex mutex_;
+  uint64_t looked_ns_ GUARDED_BY(mutex_) = 0;  // when the last look at the files began
   Stamps stamps_ GUARDED_BY(mutex_);
   std::shared_ptr<const TlsIdentity> identity_ GUARDED_BY(mutex_);
 };
