@@ -22,14 +22,19 @@ OK, WRONG, LOST = 0, 1, 3
 
 
 def command_line(description, **defaults):
-    """Reads the command line, prints it as it would have to be typed to repeat the run, seeds `random`."""
+    """Reads the command line, prints it as it would have to be typed to repeat the run, seeds `random`. Defaults are (value, text), or
+    (values, text) where there are these alone; the first one is the default."""
     parser = argparse.ArgumentParser(description=description)
     for name, (default, text) in defaults.items():
-        parser.add_argument("--" + name.replace("_", "-"), type=type(default), default=default, help=f"{text} ({default})")
+        choices = default if isinstance(default, tuple) else None
+        default = choices[0] if choices else default
+        flags = ["--" + name.replace("_", "-"), *(["-o"] if name == "output" else [])]
+        parser.add_argument(*flags, type=type(default), default=default, choices=choices, help=f"{text} ({default})")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31), help="of everything random")
     options = parser.parse_args()
     random.seed(options.seed)
-    print("options:", " ".join(f"--{name.replace('_', '-')} {value}" for name, value in vars(options).items()), flush=True)
+    print("options:", " ".join(f"--{name.replace('_', '-')} {value}" for name, value in vars(options).items()), flush=True,
+          file=sys.stderr if getattr(options, "output", "") == "json" else sys.stdout)
     return options
 
 

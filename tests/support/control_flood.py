@@ -34,19 +34,32 @@ def frame(kind, flags, stream, payload=b""):
     return struct.pack(">I", len(payload))[1:] + bytes((kind, flags)) + struct.pack(">I", stream) + payload
 
 
+def varint(value):
+    return bytes((value,)) if value < 128 else bytes((value & 127 | 128,)) + varint(value >> 7)
+
+
 def field(number, value):
-    """Of a protobuf message: text, or bytes."""
+    """Of a protobuf message: a whole number, text, or bytes."""
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
     value = value.encode() if isinstance(value, str) else value
-    return bytes((number << 3 | 2, len(value))) + value
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def begin_call(stream, method):
+    """The headers of a gRPC call, in HPACK's plainest form."""
+    text = lambda words: bytes((len(words),)) + words.encode()
+    return frame(HEADERS, END_HEADERS, stream, b"\x83\x86\x04" + text("/tessera.control.v1." + method) + b"\x01" + text("localhost") +
+                 b"\x0f\x10" + text("application/grpc") + b"\x00" + text("te") + text("trailers"))
+
+
+def say(stream, message, flags=0):
+    """A message of a call that has begun."""
+    return frame(DATA, flags, stream, b"\0" + struct.pack(">I", len(message)) + message)
 
 
 def call(stream, method, message):
-    """A gRPC call, its headers in HPACK's plainest form."""
-    text = lambda words: bytes((len(words),)) + words.encode()
-    headers = (b"\x83\x86\x04" + text("/tessera.control.v1." + method) + b"\x01" + text("localhost") +
-               b"\x0f\x10" + text("application/grpc") + b"\x00" + text("te") + text("trailers"))
-    return (frame(HEADERS, END_HEADERS, stream, headers) +
-            frame(DATA, END_STREAM, stream, b"\0" + struct.pack(">I", len(message)) + message))
+    return begin_call(stream, method) + say(stream, message, END_STREAM)
 
 
 # All the window that there can be: nobody has to be told later what was read.
@@ -87,8 +100,7 @@ class Client:
             return call(stream, "PlacementService/ListServers" if self.flood.is_placer else "VgpuService/List", b"")
         if self.flood.is_placer:
             # For more GPUs than there are.
-            request = field(1, f"flood{self.number}-{self.calls}")
-            return call(stream, "PlacementService/Place", request + b"\x10\x40")
+            return call(stream, "PlacementService/Place", field(1, f"flood{self.number}-{self.calls}") + field(2, 64))
         name = field(2, f"flood{(self.number + self.calls) % NAMES}")
         # Create with a thousandth of the time; Update to a limit of a half or one.
         if self.calls % 4 == 0:
