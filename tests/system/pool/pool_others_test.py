@@ -19,14 +19,15 @@ from product import wait_for
 from users import ALICE, BOB, become, can_be_another
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
-from control_flood import BEGIN, DATA, END_HEADERS, HEADERS, call, field, frame  # noqa: E402
+from control_flood import BEGIN, DATA, begin_call, call, field, frame  # noqa: E402
 
 OFTEN = 5  # so often root asks meanwhile
 SOFT = 256  # descriptors that the placer is started with; it may have more
 
 
 class Crowd:
-    """A process of another user that does `work` again and again until stop(), with a list of connections that it keeps; `rounds` tells how often."""
+    """A process of another user (None: this one) that does `work` again and again until stop(), with a list of connections that it keeps; `rounds`
+    tells how often."""
 
     def __init__(self, user, path, work):
         self.path, self.work = path, work
@@ -47,9 +48,10 @@ class Crowd:
     def run(self, user):
         os.closerange(3, 4096)  # a program would not see the end of its input while this has it open too
         resource.setrlimit(resource.RLIMIT_NOFILE, (4096, max(4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1])))
-        become(user)()
-        connections = []
-        while self.going_on.value:
+        if user is not None:
+            become(user)()
+        connections, test = [], os.getppid()
+        while self.going_on.value and os.getppid() == test:
             self.work(self, connections)
             self.rounds.value += 1
             time.sleep(0.05)
@@ -87,12 +89,9 @@ def say_parts(crowd, connections):
         for peer in connections:
             peer.close()
         connections.clear()
-    text = lambda words: bytes((len(words),)) + words.encode()
-    headers = (b"\x83\x86\x04" + text("/tessera.control.v1.PlacementService/Place") + b"\x01" + text("localhost") +
-               b"\x0f\x10" + text("application/grpc") + b"\x00" + text("te") + text("trailers"))
     begin = b"\0" + struct.pack(">I", 200 * 1024)
     streams = range(1, 2 * 60, 2)
-    first = BEGIN + b"".join(frame(HEADERS, END_HEADERS, stream, headers) + frame(DATA, 0, stream, begin + bytes(500)) for stream in streams)
+    first = BEGIN + b"".join(begin_call(stream, "PlacementService/Place") + frame(DATA, 0, stream, begin + bytes(500)) for stream in streams)
     more = b"".join(frame(DATA, 0, stream, bytes(500)) for stream in streams)
     say = [(peer, more) for peer in connections]
     while len(connections) < 250:
