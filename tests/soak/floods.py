@@ -1,5 +1,5 @@
 """What strangers, users of the host, tenants and a server that was taken over do to the services of a pool. Each flood is a process that
-goes on until stop(). The pool that they flood is a `Field` of flood_test.py.
+goes on until stop(). The pool that they flood is a `Field` of flood.py.
 """
 
 import ctypes

@@ -196,7 +196,8 @@ Result<std::unique_ptr<TlsIdentityKeeper>> TlsIdentityKeeper::Make(TlsRole role,
 std::shared_ptr<const TlsIdentity> TlsIdentityKeeper::Current() {
   const uint64_t asked_ns = MonotonicNs();
   MutexLock lock(mutex_);
-  // A look that began later has seen what this one would: hundreds of connections a second wait for one look, not each for its own.
+  // A look that began later has seen what this one would: hundreds of connections a second wait for one look, not each for its
+  // own.
   if (looked_ns_ > asked_ns) return identity_;
   looked_ns_ = MonotonicNs();
   Stamps stamps = TakeStamps();

@@ -3,7 +3,7 @@
 nearly as soon as without a flood; no job that runs, no node and no stream is lost; placer, broker and gateway take no more memory than
 they may.
 
-usage: flood_test.py BUILD_DIRECTORY [--seconds S] [--jobs N] [--at-once N] [--newcomers N] [--times check|tell] [-o text|json] [--seed N]
+usage: flood.py BUILD_DIRECTORY [--seconds S] [--jobs N] [--at-once N] [--newcomers N] [--times check|tell] [-o text|json] [--seed N]
 
 It ends with 0 when all was kept, with 1 when something was lost or memory passed its bound, and with 3 when only a job was late (--times
 tell: 0).
