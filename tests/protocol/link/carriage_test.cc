@@ -24,8 +24,10 @@ namespace {
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 constexpr int kLess = 10;
+constexpr uint64_t kBeginsNs = 1'500'000'000;  // the longest time from a carrier's start until its keeper counts its life
 #else
 constexpr int kLess = 1;
+constexpr uint64_t kBeginsNs = 200'000'000;
 #endif
 
 // A process that was started for the test, and ends with it.
@@ -144,7 +146,7 @@ class Killer {
       const bool long_life = i % (Keeper::kEndsMax / 2) == 0;
       while (long_life && !stop_ && (hosts.agent().Carrier() == 0 || hosts.gateway().Carrier() == 0))
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      const uint64_t lives_ns = long_life ? Keeper::kLivedNs + 100'000'000 : 10'000'000 + random() % 90'000'000;
+      const uint64_t lives_ns = long_life ? Keeper::kLivedNs + kBeginsNs : 10'000'000 + random() % 90'000'000;
       std::this_thread::sleep_for(std::chrono::nanoseconds(lives_ns));
     }
   }
