@@ -291,8 +291,8 @@ void Gpu::WatchLimits(int64_t now_ns) {
     const std::optional<int64_t> had_ns = vgpus_[vgpu].limit_watch.Look(spec.limit, time().ledger().BilledNs(vgpu), now_ns);
     if (!had_ns) continue;
     LogWarning(
-        "vGPU {} had GPU {} for {:.1f} s within {} s, {:.1f} s beyond its limit: its kernels take longer than such kernels took "
-        "before. It is billed, and waits until that is made up for",
+        "vGPU {} had GPU {} for {:.1f} s within {} s, {:.1f} s beyond its limit. It is billed, and waits until that is made up "
+        "for. Mostly its kernels take longer than the same ones took before",
         spec.name, row_, static_cast<double>(*had_ns) / 1e9, LimitWatch::kWindowNs / kSecondNs,
         (static_cast<double>(*had_ns) - spec.limit * LimitWatch::kWindowNs) / 1e9);
   }

@@ -1,5 +1,5 @@
-// Sees when a vGPU has had more of its GPU's time than its limit: work that takes longer than such work took before is let in too
-// soon. It is billed, and waits for it come later; within this window there is nothing that takes the time back. One thread.
+// Sees when a vGPU has had more of its GPU's time than its limit. Work that takes longer than such work took before is let in too
+// soon: nothing ends it, but it is billed, and the vGPU waits afterwards. One thread.
 #pragma once
 
 #include <cstdint>
