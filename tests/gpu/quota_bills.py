@@ -2,10 +2,11 @@
 import statistics
 
 import ways
+from quota_audit import figures_of, points_above
 from tenants import row, share, spec, stamped, words_of
 
 HELD_US, SLEEP_US = 5000, 45_000
-AUDITED_S = 18  # it waits for ten seconds before it compares
+AUDITED_S = 18
 
 
 def billed(trace, session_of):
@@ -73,8 +74,8 @@ def audit_cell(machine):
     seconds, machine.seconds = machine.seconds, max(machine.seconds, AUDITED_S)
     machine.run(tenants, [spec("a", 0.3), spec("b", 0.3), spec("c", 0.3)], log="debug")
     machine.seconds = seconds
-    seconds = [line.split("audit: ")[1] for line in machine.words.splitlines() if "audit: " in line]
-    above = [int(line.split(" % by NVML")[0].split()[-1]) - int(line.split(" % by its worker")[0].split()[-1]) for line in seconds]
+    times, _ = figures_of(machine.words)
+    above = [round(points) for seconds in times.values() for points in points_above(seconds)]
     found = machine.words.count("without reporting it")
-    row("audit", "honest tenants: NVML's figure above the worker's", f"at most {max(above, default=-1)} points ({len(above)}), {found} found",
+    row("audit", "honest tenants: points of NVML above the worker's", f"at most {max(above, default=-1)} points ({len(above)}), {found} found",
         "none found, some compared", bool(above) and found == 0)

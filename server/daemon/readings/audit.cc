@@ -28,6 +28,8 @@ void Audit::HearRow(const ReportedMessage::Row& row, uint64_t passed_ns) {
   if (row.watched_ns < before.watched_ns || row.busy_ns < before.busy_ns || passed_ns < kApartMinNs) return;
   const uint64_t watched_ns = row.watched_ns - before.watched_ns;
   if (watched_ns < passed_ns / 10 * 9) return;
+  track.passed_ns = passed_ns;
+  track.last_busy_ns = row.busy_ns - before.busy_ns;
   track.settled_ns = before.settled_ns + watched_ns;
   track.percents = before.percents;
   if (track.percents.size() == kReportedMax) track.percents.erase(track.percents.begin());
@@ -47,8 +49,11 @@ std::vector<Audit::Finding> Audit::Compare(const ProcessFigures& figures) {
     // NVML has told more than 100 of processes that were about to end.
     const bool comparable = figure != figures.list.end() && figure->sm_percent <= 100 && track.settled_ns >= kSettleNs;
     const uint32_t reported = track.percents.empty() ? 100 : *std::ranges::max_element(track.percents);
-    if (comparable)
-      LogDebug("audit: session {}, GPU {}: {} % by NVML, {} % by its worker", session, device, figure->sm_percent, reported);
+    if (figure != figures.list.end() && figure->sm_percent <= 100) {
+      LogDebug("audit of time: session {}, GPU {}: {} of {} ms by NVML, {} ms by its worker", session, device,
+               track.passed_ns * figure->sm_percent / 100 / 1'000'000, track.passed_ns / 1'000'000,
+               track.last_busy_ns / 1'000'000);
+    }
     if (!comparable || figure->sm_percent <= reported + kPointsMax) {
       track.in_a_row = 0;
       continue;

@@ -67,7 +67,9 @@ class Audit {
     uint64_t settled_ns = 0;         // it was watched without a pause for so long
     std::vector<uint32_t> percents;  // of the last seconds, at most kReportedMax
     uint32_t in_a_row = 0;
-    bool heard = false;  // this time
+    bool heard = false;         // this time
+    uint64_t passed_ns = 0;     // between the last two messages
+    uint64_t last_busy_ns = 0;  // in that time
   };
   void HearRow(const ReportedMessage::Row& row, uint64_t passed_ns);
   void LookForBlindness(const ProcessFigures& figures);

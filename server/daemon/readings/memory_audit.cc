@@ -32,11 +32,14 @@ std::vector<MemoryAudit::Finding> MemoryAudit::Compare(const ProcessFigures& fig
     const uint64_t held = *std::ranges::max_element(track.held);
     const uint64_t context = device < context_bytes_.size() ? context_bytes_[device] : 0;
     const bool known = figure != figures.list.end() && figure->used_bytes != ProcessFigures::kUnknownBytes;
+    if (known) {
+      LogDebug("audit of memory: session {}, GPU {}: {} MiB by NVML, {} MiB by its worker, {} MiB beside it", session, device,
+               figure->used_bytes >> 20, held >> 20, context >> 20);
+    }
     if (!known || figure->used_bytes <= Sum(Sum(held, context), kMoreBytes)) {
       track.in_a_row = 0;
       continue;
     }
-    LogDebug("audit: session {}, GPU {}: {} bytes by NVML, {} by its worker", session, device, figure->used_bytes, held);
     if (++track.in_a_row < kSecondsInARow || !found_parts_.insert(part).second) continue;
     if (found_parts_.size() > kFoundMax) found_parts_.erase(found_parts_.begin());
     ++found_[device];
