@@ -94,10 +94,11 @@ void GrantVgpus::CallDone(const std::string& name, const Status& status, int64_t
       there_[name] = {call->second.vgpu.gpu, true};
     } else {
       there_.erase(name);
+      ends_[call->second.vgpu.gpu] = now_ms + kEndsMs;
     }
     failed_.erase(name);
   } else {
-    const bool was_asked = status.code() != StatusCode::kUnavailable;
+    const bool was_asked = status.code() != StatusCode::kUnavailable && !IsInTheWay(call->second, now_ms);
     if (was_asked) {
       LogWarning("the broker does not {} the vGPU {} of a grant: {}",
                  call->second.kind == Call::Kind::kCreate ? "make" : "delete", name, status.message());
@@ -106,6 +107,11 @@ void GrantVgpus::CallDone(const std::string& name, const Status& status, int64_t
   }
   calls_.erase(call);
   next_ms_ = 0;
+}
+
+bool GrantVgpus::IsInTheWay(const Call& call, int64_t now_ms) {
+  std::erase_if(ends_, [&](const auto& each) { return each.second <= now_ms; });
+  return call.kind == Call::Kind::kCreate && ends_.contains(call.vgpu.gpu);
 }
 
 bool GrantVgpus::MayCall(const std::string& name, int64_t now_ms) {
@@ -141,7 +147,7 @@ std::vector<GrantVgpus::Call> GrantVgpus::Turn(const std::map<Ticket::Grant, Led
   for (const auto& [name, made] : there_) {
     const auto want = wanted.find(name);
     if (want != wanted.end() && made.Is(want->second)) continue;
-    if (MayCall(name, now_ms)) calls.push_back({Call::Kind::kDelete, {.name = name}});
+    if (MayCall(name, now_ms)) calls.push_back({Call::Kind::kDelete, {.name = name, .gpu = made.gpu}});
   }
   for (const Call& call : calls) calls_[call.vgpu.name] = call;
   if (!MayCreate(now_ms)) return calls;

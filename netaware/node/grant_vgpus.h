@@ -38,12 +38,13 @@ class GrantVgpus {
  public:
   static constexpr int64_t kAgainMs = 1'000;    // after the broker refused
   static constexpr int64_t kBusyAgainMs = 100;  // after it could not be asked
+  static constexpr int64_t kEndsMs = 3'000;     // in which the sessions of a vGPU that was deleted end
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
   struct Call {
     enum class Kind { kCreate, kDelete };
     Kind kind = Kind::kCreate;
-    WantedVgpu vgpu{};  // of kDelete: the name alone
+    WantedVgpu vgpu{};  // of kDelete: the name and the GPU alone
   };
 
   void Take(ServerVgpus list);
@@ -54,7 +55,9 @@ class GrantVgpus {
   // The last list; it stays after Lost(). Null: there never was one.
   const ServerVgpus* list() const { return list_ ? &*list_ : nullptr; }
 
-  // Ok also of a vGPU that was there before, or gone. kUnavailable: the broker was not asked; another error: it refused.
+  // Ok also of a vGPU that was there before, or gone. kUnavailable: the broker was not asked; another error: it refused. A
+  // refusal within kEndsMs after a delete of the same GPU does not count, since the driver takes a while to end a worker and the
+  // broker gives its part to nobody else before: the vGPU is asked for again.
   void CallDone(const std::string& name, const Status& status, int64_t now_ms);
   // What is to be called now, each once: deletes what is of no held or granted one, creates what these have not. The broker may
   // take calls in another order, so what is created waits for what is deleted, kBusyAgainMs at most.
@@ -86,6 +89,8 @@ class GrantVgpus {
     bool Is(const WantedVgpu& wanted) const { return is_in_force && gpu == wanted.gpu; }
   };
 
+  // Whether sessions of a deleted vGPU may be what the broker has refused the call for.
+  bool IsInTheWay(const Call& call, int64_t now_ms);
   bool MayCall(const std::string& name, int64_t now_ms);
   bool MayCreate(int64_t now_ms);
 
@@ -94,6 +99,7 @@ class GrantVgpus {
   std::map<std::string, Made, std::less<>> there_{};     // by name, made by the API
   std::map<std::string, Call, std::less<>> calls_{};     // under way
   std::map<std::string, Failed, std::less<>> failed_{};  // last calls that failed
+  std::map<std::string, int64_t, std::less<>> ends_{};   // by GPU: until when sessions of a deleted vGPU may be there
   int64_t deletes_since_ms_ = kNever;                    // one delete or another is under way since then
   int64_t next_ms_ = 0;
 };

@@ -124,6 +124,28 @@ TEST_F(NodeCoreTest, WhatIsReleasedIsGoneBeforeWhatIsHeldIsMade) {
   EXPECT_THAT(There(), ElementsAre(Name(0xa2, 0), Name(0xa2, 1)));
 }
 
+TEST_F(NodeCoreTest, SessionsThatStillEndDelayWhatIsHeldNextAndRefuseNothing) {
+  Give(Hold(1, 0xa1));
+  Give(Order(2, Kind::kRelease, 0xa1));
+  EXPECT_EQ(Answer(2), "done");
+  refused = {Name(0xa2, 0)};
+  Give(Hold(3, 0xa2));
+  EXPECT_EQ(Answer(3), "");
+  Pass(GrantVgpus::kBusyAgainMs);
+  EXPECT_EQ(Answer(3), "");
+  refused.clear();
+  Pass(GrantVgpus::kBusyAgainMs);
+  EXPECT_EQ(Answer(3), "done");
+
+  // What is refused for another reason is refused a little later.
+  Give(Order(4, Kind::kRelease, 0xa2));
+  refused = {Name(0xa3, 0)};
+  Give(Hold(5, 0xa3));
+  EXPECT_EQ(Answer(5), "");
+  Pass(GrantVgpus::kEndsMs);
+  EXPECT_THAT(Answer(5), HasSubstr("too much"));
+}
+
 TEST_F(NodeCoreTest, WhatIsHeldAgainOfOtherGpusIsMadeThere) {
   Give(Hold(1, 0xa1));
   Ticket ticket = TicketOf(0xa1);
