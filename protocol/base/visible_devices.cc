@@ -39,9 +39,12 @@ std::optional<size_t> Named(std::string_view entry, std::string_view form, std::
     return static_cast<size_t>(number);
   }
   if (!entry.starts_with(form)) return std::nullopt;
+  // "MIG-" stands before the UUID of any device.
+  const bool any = form != kUuidForms[0];
   std::optional<size_t> found;
   for (size_t i = 0; i < uuids.size(); ++i) {
-    if (!uuids[i].starts_with(entry)) continue;
+    const std::string_view uuid = uuids[i];
+    if (any ? !uuid.substr(form.size()).starts_with(entry.substr(form.size())) : !uuid.starts_with(entry)) continue;
     if (found) return std::nullopt;  // it must be clear which
     found = i;
   }

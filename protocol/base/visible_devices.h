@@ -4,6 +4,7 @@
 // The rules (CUDA C++ Programming Guide, "CUDA Environment Variables"; PyTorch's torch.cuda._parse_visible_devices, whose tests
 // were compared with driver 525):
 // - An entry is a number, which counts the devices from 0, or the beginning of one device's UUID ("GPU-8932f937", "MIG-...").
+//   "MIG-" also stands before the UUID of a whole device (driver 580, measured on an H200).
 // - The first entry that names no device ends the list: a number out of range or below 0, a beginning of no UUID or of several.
 // - Of a number only its beginning counts: spaces, a sign, digits ("1gpu" is 1, "00" and "0x0" are 0). Without a digit it is
 // none.

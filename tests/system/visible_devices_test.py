@@ -21,7 +21,8 @@ NONE, TWICE = "error 100", "error 101"  # CUDA_ERROR_NO_DEVICE, CUDA_ERROR_INVAL
 # By the list: the places of the devices among all that there are, with one and with two of them. {0} and {1}: their UUIDs; {short}: all of
 # the first's but the end, by which they differ. Natively so: CUDA C++ Programming Guide, "CUDA Environment Variables" (numbers, UUIDs and
 # their beginnings, what follows something invalid is not visible); a number ends with its digits, and all entries are of the first one's
-# form (PyTorch's parser, which was compared with driver 525); cuInit returns 101 where a device is named twice.
+# form (PyTorch's parser, which was compared with driver 525); "MIG-" stands before any device's UUID (driver 580, H200); cuInit returns 101
+# where a device is named twice.
 FORMS = [
     ("0", [0], [0]),
     ("1", NONE, [1]),
@@ -36,7 +37,7 @@ FORMS = [
     ("GPU-{0},0", [0], [0]),
     ("GPU-{0},1", [0], [0]),
     ("0,GPU-{0}", [0], [0]),
-    ("MIG-{0}", NONE, NONE),
+    ("MIG-{0}", [0], [0]),
     ("MIG-GPU-{0}/1/0", NONE, NONE),
     ("0,0", TWICE, TWICE),
     ("1,0,1", NONE, TWICE),

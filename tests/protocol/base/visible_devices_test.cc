@@ -22,6 +22,8 @@ TEST(VisibleDevices, StandInTheOrderOfTheList) {
   EXPECT_THAT(Selected("3,0,2"), ElementsAre(3, 0, 2));
   EXPECT_THAT(Selected("GPU-5d5d,GPU-0a1"), ElementsAre(3, 0));
   EXPECT_THAT(Selected("MIG-7"), ElementsAre(2));
+  EXPECT_THAT(Selected("MIG-5d5d,MIG-7,MIG-0a1"), ElementsAre(3, 2, 0));
+  EXPECT_THAT(Selected("MIG-0a"), IsEmpty());
 }
 
 TEST(VisibleDevices, EndBeforeTheFirstEntryThatNamesNone) {
