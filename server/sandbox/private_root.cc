@@ -51,9 +51,10 @@ bool WriteFile(const char* path, const std::string& text) {
 }
 
 // With the rights to mount, in namespaces of this process alone, as the user that it is.
-Status EnterNamespaces() {
-  if (unshare(CLONE_NEWNS) == 0) return Status::Ok();
-  if (errno != EPERM) return Refused("the kernel gives this process no mount namespace", errno);
+Status EnterNamespaces(Network network) {
+  const int own = CLONE_NEWNS | (network == Network::kNone ? CLONE_NEWNET : 0);
+  if (unshare(own) == 0) return Status::Ok();
+  if (errno != EPERM) return Refused("the kernel gives this process no namespaces", errno);
   // Else its namespace would lack it (user_namespaces(7), "Defining user and group ID mappings").
   if (geteuid() == 0 && !HasCapability(CAP_SETFCAP)) {
     return Status(StatusCode::kUnsupported, "the kernel lets root mount only with CAP_SYS_ADMIN or CAP_SETFCAP");
@@ -61,7 +62,7 @@ Status EnterNamespaces() {
   const uid_t user = geteuid();
   const gid_t group = getegid();
   prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);  // else the files below are root's, in a process that has changed its user
-  if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return Refused("the kernel gives this process no namespaces", errno);
+  if (unshare(CLONE_NEWUSER | own) != 0) return Refused("the kernel gives this process no namespaces", errno);
   const auto same = [](uint64_t id) { return std::to_string(id) + " " + std::to_string(id) + " 1"; };
   if (!WriteFile("/proc/self/setgroups", "deny") || !WriteFile("/proc/self/uid_map", same(user)) ||
       !WriteFile("/proc/self/gid_map", same(group))) {
@@ -212,9 +213,9 @@ Status MakeRoot(const std::vector<FileRule>& rules) {
 
 }  // namespace
 
-Status EnterPrivateRoot(const std::vector<FileRule>& rules) {
+Status EnterPrivateRoot(const std::vector<FileRule>& rules, Network network) {
   const bool may_mount = HasCapability(CAP_SYS_ADMIN);
-  RETURN_IF_ERROR(EnterNamespaces());
+  RETURN_IF_ERROR(EnterNamespaces(network));
   const Status made = MakeRoot(rules);
   if (!may_mount) RETURN_IF_ERROR(GiveUpCapabilities());  // whatever came of it: those of its user namespace
   return made;

@@ -127,7 +127,7 @@ Status GiveUp(const SandboxOptions& options, SandboxReport* report) {
   const bool may_mount = HasCapability(CAP_SYS_ADMIN);
   if (!may_mount) change_user();
   if (options.private_root) {
-    const Status entered = EnterPrivateRoot(rules);
+    const Status entered = EnterPrivateRoot(rules, options.files ? Network::kMachine : Network::kNone);
     if (!entered.ok() && entered.code() != StatusCode::kUnsupported) return entered;
     report->private_root = entered.ok();
     if (!entered.ok()) {

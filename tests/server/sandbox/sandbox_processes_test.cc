@@ -15,7 +15,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cstddef>
+#include <fstream>
+#include <iterator>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "protocol/base/unique_fd.h"
@@ -44,6 +48,23 @@ TEST_P(SandboxTest, NoNetwork) {
               return connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
             }),
             kRefused);
+}
+
+TEST_P(SandboxTest, TheMachinesNetworkIsNotTold) {
+  if (GetParam() == Who::kWithoutRootOfItsOwn) GTEST_SKIP() << "that comes with a root of its own";
+  const UniqueFd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{AF_UNIX, {}};
+  constexpr std::string_view kName = "tessera-sandbox-test";
+  kName.copy(address.sun_path + 1, kName.size());  // an abstract name
+  const socklen_t length = offsetof(sockaddr_un, sun_path) + 1 + kName.size();
+  ASSERT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&address), length), 0);
+  const auto tells = [kName](const char* path) {
+    std::ifstream file(path);
+    return std::string(std::istreambuf_iterator<char>(file), {}).find(kName) != std::string::npos;
+  };
+  ASSERT_TRUE(tells("/proc/self/net/unix"));
+  for (const char* path : {"/proc/self/net/unix", "/proc/thread-self/net/unix", "/proc/net/unix"})
+    EXPECT_EQ(Try([&] { return tells(path); }), kRefused) << path;
 }
 
 // Another worker of the same user, and a process of that user which is in no sandbox.
