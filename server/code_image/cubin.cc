@@ -201,6 +201,7 @@ Result<CubinEntry> DecodeCubin(std::span<const std::byte> data, uint32_t sm) {
   Result<File> file = ReadSections(data);
   if (!file.ok()) return file.status();
   CubinEntry cubin;
+  cubin.size_bytes = data.size();
   // The architecture sits in the second byte of the flags since ABI version 8, in the first before.
   const uint32_t flags = file->header.e_flags;
   const uint32_t own = file->header.e_ident[EI_ABIVERSION] >= 8 ? flags >> 8 & 0xFF : flags & 0xFF;

@@ -37,6 +37,7 @@ struct CubinVariable {
 struct CubinEntry {
   uint32_t sm = 0;
   uint32_t part = 0;
+  uint64_t size_bytes = 0;  // of the file, decompressed; 0 when it was not looked at
   std::vector<CubinKernel> kernels;
   std::vector<CubinVariable> variables;
   bool calls_vprintf = false;  // its symbols name the device function vprintf: kernels may print

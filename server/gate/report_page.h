@@ -21,7 +21,7 @@ struct ReportPage {
     std::atomic<uint64_t> begin_ns;
     std::atomic<uint64_t> end_ns;
   };
-  // Written in armed and metered mode alone, but for what begins with `memory_` or `did_`.
+  // Written in armed and metered mode alone, but for what begins with `memory_` or `did_`, and the last two words.
   struct Row {
     std::atomic<uint64_t> wants_since_ns;  // a record waits at the gate since then; 0: none does
     std::atomic<uint64_t> busy_since_ns;   // the span that has not ended; 0: idle
@@ -43,7 +43,11 @@ struct ReportPage {
     std::atomic<uint64_t> did_graphs;      // launched
     std::atomic<uint64_t> did_bytes_to;    // copied from host memory
     std::atomic<uint64_t> did_bytes_from;  // and to it
-    Span spans[kSpans];                    // the n-th, counted from 0, is spans[n % kSpans]
+    // What its driver has of the GPU's memory beside memory_held, in all, in every mode: for the audit
+    // (server/daemon/readings/memory_audit.h).
+    std::atomic<uint64_t> made_contexts;
+    std::atomic<uint64_t> loaded_bytes;  // code of modules and libraries, where the vGPU has a limit of memory
+    Span spans[kSpans];                  // the n-th, counted from 0, is spans[n % kSpans]
   };
 
   std::atomic<uint32_t> visible_rows;  // bit i: the session may use GPU i; 0: it has not begun

@@ -22,6 +22,7 @@ void Do_cuCtxCreate_v2(CallContext& call, const cuCtxCreate_v2Request& request) 
     result = call.driver().cuCtxCreate_v2(&context, request.flags, request.device);
   }
   if (result != CUDA_SUCCESS) return call.Finish(result);
+  call.worker().parts().memory().charges().ledger().CountContext(request.device);
   // The driver made it current on this thread; what is current travels with every record instead.
   CUcontext popped = nullptr;
   call.driver().cuCtxPopCurrent_v2(&popped);

@@ -27,9 +27,12 @@ CUresult LoadCharged(CallContext& call, const DriverImage& image, HandleId owner
   // A library may be loaded before there is a context.
   const CUdevice device = std::max(CurrentDevice(call), 0);
   if (!charges.ledger().limited(device)) return load();
-  const uint64_t bytes = VariableBytes(image.parts(), CapabilityOf(call.driver(), device));
-  const CUresult result = WithRoom(call.worker(), device, bytes,
-                                   [&] { return Charged(charges.ledger(), device, MemoryKind::kVariables, bytes, load); });
+  const auto [bytes, code_bytes] = BytesOfImage(image.parts(), CapabilityOf(call.driver(), device));
+  // Before the driver has it.
+  charges.ledger().CountCode(device, code_bytes);
+  const CUresult result = WithRoom(call.worker(), device, bytes, [&, bytes = bytes] {
+    return Charged(charges.ledger(), device, MemoryKind::kVariables, bytes, load);
+  });
   if (result == CUDA_SUCCESS)
     charges.objects().Keep(owner.value(), HeldMemory(charges.ledger(), device, MemoryKind::kVariables, bytes));
   return result;

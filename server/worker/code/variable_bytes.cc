@@ -12,6 +12,11 @@
 namespace tessera {
 namespace {
 
+// An instruction of 16 bytes is a line of PTX of some 30, and the driver may unroll loops.
+constexpr uint64_t kCodeOfPtx = 4;
+// What is compressed has at most so many times its size, as nvcc writes it.
+constexpr uint64_t kCodeOfUnknown = 8;
+
 uint64_t Product(uint64_t left, uint64_t right) {
   uint64_t result = 0;
   return __builtin_mul_overflow(left, right, &result) ? UINT64_MAX : result;
@@ -74,26 +79,32 @@ uint64_t PtxVariableBytes(std::string_view text) {
   return bytes;
 }
 
-uint64_t VariableBytes(const std::vector<std::span<const std::byte>>& parts, uint32_t sm) {
+ImageBytes BytesOfImage(const std::vector<std::span<const std::byte>>& parts, uint32_t sm) {
+  ImageBytes all;
   Result<code_image::Image> image = code_image::DecodeImage(parts, sm);
-  if (!image.ok()) return 0;
-  std::map<uint32_t, uint64_t> of_part;
+  if (!image.ok()) {
+    for (const std::span<const std::byte> part : parts) all.code = Sum(all.code, Product(part.size(), kCodeOfUnknown));
+    return all;
+  }
+  std::map<uint32_t, ImageBytes> of_part;
   for (const code_image::CubinEntry& cubin : image->cubins) {
     if (!code_image::RunsOn(cubin.sm, sm)) continue;
     uint64_t bytes = 0;
     for (const code_image::CubinVariable& variable : cubin.variables) {
       if (!variable.is_const) bytes = Sum(bytes, variable.size_bytes);
     }
-    of_part[cubin.part] = std::max(of_part[cubin.part], bytes);
+    ImageBytes& of_this = of_part[cubin.part];
+    of_this = {std::max(of_this.variables, bytes), std::max(of_this.code, cubin.size_bytes)};
   }
-  std::map<uint32_t, uint64_t> of_ptx;
+  std::map<uint32_t, ImageBytes> of_ptx;
   for (const code_image::PtxEntry& ptx : image->ptx) {
     if (of_part.contains(ptx.part)) continue;
-    of_ptx[ptx.part] = std::max(of_ptx[ptx.part], PtxVariableBytes(ptx.text));
+    ImageBytes& of_this = of_ptx[ptx.part];
+    of_this = {std::max(of_this.variables, PtxVariableBytes(ptx.text)),
+               std::max(of_this.code, Product(ptx.text.size(), kCodeOfPtx))};
   }
-  uint64_t all = 0;
-  for (const auto& [part, bytes] : of_part) all = Sum(all, bytes);
-  for (const auto& [part, bytes] : of_ptx) all = Sum(all, bytes);
+  of_part.merge(of_ptx);
+  for (const auto& [part, bytes] : of_part) all = {Sum(all.variables, bytes.variables), Sum(all.code, bytes.code)};
   return all;
 }
 

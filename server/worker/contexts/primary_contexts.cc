@@ -54,6 +54,7 @@ CUresult PrimaryContexts::Retain(HandleId id, CUdevice device, unsigned flags) {
   if (!worker_.objects().Insert(id, reinterpret_cast<uint64_t>(context))) {
     worker_.End(Status(StatusCode::kProtocolViolation, "a primary context was named by a handle that cannot be"));
   }
+  if (!held_.contains(device)) worker_.parts().memory().charges().ledger().CountContext(device);
   Held& held = held_[device];
   held.id = id;
   held.context = context;

@@ -78,6 +78,17 @@ void MemoryLedger::Add(CUdevice device, MemoryKind kind, uint64_t bytes) {
   }
 }
 
+void MemoryLedger::CountContext(CUdevice device) {
+  if (const Lane* const lane = LaneOf(device); lane != nullptr)
+    lane->report->made_contexts.fetch_add(1, std::memory_order_relaxed);
+}
+
+void MemoryLedger::CountCode(CUdevice device, uint64_t bytes) {
+  if (const Lane* const lane = LaneOf(device); lane != nullptr) {
+    lane->report->loaded_bytes.fetch_add(std::min(bytes, UINT64_MAX / 2), std::memory_order_relaxed);
+  }
+}
+
 bool MemoryLedger::Ask(const Lane& lane, uint64_t bytes) {
   MutexLock lock(ask_mutex_);
   lane.report->memory_wanted.store(bytes, std::memory_order_relaxed);

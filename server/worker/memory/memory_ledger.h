@@ -53,6 +53,10 @@ class MemoryLedger {
   // Counts `bytes` that are held already and were found by measuring, whatever the limit.
   void Add(CUdevice device, MemoryKind kind, uint64_t bytes);
 
+  // Tells the audit (server/daemon/readings/memory_audit.h) what the driver has beside all that: one context more, or code.
+  void CountContext(CUdevice device);
+  void CountCode(CUdevice device, uint64_t bytes);
+
   bool limited(CUdevice device) const { return LimitBytes(device) != 0; }
   bool any_limit() const;
   // Returns the limit of the vGPU; 0: it has none.
