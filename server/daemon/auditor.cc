@@ -7,11 +7,12 @@
 
 namespace tessera {
 
-void Auditor::Hear(const ReportedMessage& reported, MonitorRequest request, Monitor& monitor) {
-  audit_.Hear(reported);
-  memory_audit_.Hear(reported);
+void Auditor::Hear(const ReportedMessage& reported, const AskOfWorker& ask, MonitorRequest request, Monitor& monitor) {
+  audit_.Hear(reported, ask);
+  memory_audit_.Hear(reported, ask);
   memory_doubts_.Hear(reported);
-  if (socket_.valid()) return;
+  is_late_ = socket_.valid();
+  if (is_late_) return;
   Result<std::pair<UniqueFd, UniqueFd>> ends = MakeSocketPair();
   if (!ends.ok()) return LogDebug("no audit this time: {}", ends.status().message());
   request.figures = true;
@@ -28,9 +29,15 @@ Auditor::Findings Auditor::Look() {
   const Result<ProcessFigures> figures = message.ok() ? ProcessFigures::Decode(message.value().bytes) : message.status();
   if (!figures.ok()) {
     LogDebug("no audit this time: {}", figures.status().message());
+    audit_.Skip();
     return {};
   }
-  Findings findings{audit_.Compare(figures.value()), memory_audit_.Compare(figures.value()), {}};
+  Findings findings{{}, memory_audit_.Compare(figures.value()), {}};
+  if (is_late_) {
+    audit_.Skip();
+  } else {
+    findings.time = audit_.Compare(figures.value());
+  }
   SeenMessage seen{memory_doubts_.Compare(figures.value())};
   const bool any_doubted = !seen.rows.empty();
   if (std::exchange(any_doubted_, any_doubted) || any_doubted) findings.seen = std::move(seen);

@@ -1,5 +1,6 @@
 // Runs the daemon's audit. Whenever the broker tells what workers reported it asks the monitor for figures, and compares the two
-// (readings/audit.h). One thread. Nothing here waits: a monitor that has not answered is not asked again.
+// (readings/audit.h). One thread. Nothing here waits: a monitor that has not answered is not asked again,
+// and of what it answers then no times are compared.
 #pragma once
 
 #include <memory>
@@ -30,8 +31,8 @@ class Auditor {
   void SetMode(Options::Audit mode) { mode_ = mode; }
   bool on() const { return mode_ != Options::Audit::kOff; }
   bool ends_sessions() const { return mode_ == Options::Audit::kEnd; }
-  // `request`: with this server's sessions.
-  void Hear(const ReportedMessage& reported, MonitorRequest request, Monitor& monitor);
+  // `request`: with this server's sessions. `ask`: of those that `reported` has.
+  void Hear(const ReportedMessage& reported, const AskOfWorker& ask, MonitorRequest request, Monitor& monitor);
   // The socket of the answer, for poll(); -1 while none is awaited.
   int fd() const { return socket_.get(); }
   // The findings of what has come since the last call.
@@ -49,6 +50,7 @@ class Auditor {
   MemoryDoubts memory_doubts_;
   bool any_doubted_ = false;  // the last time
   UniqueFd socket_;
+  bool is_late_ = false;  // what is awaited there was asked for before the last Hear()
   bool said_blind_ = false;
 };
 

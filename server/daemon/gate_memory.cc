@@ -56,6 +56,23 @@ Status GateMemory::SetContextBytes(uint32_t row, uint64_t bytes) const {
   return Set(offsetof(GatePage, context_bytes) + row * sizeof(uint64_t), bytes);
 }
 
+AuditedWorker GateMemory::Audited(uint32_t row) const {
+  const auto word = [row](int page, size_t rows, size_t row_bytes, size_t at) {
+    uint64_t value = 0;
+    // The files are longer than that: less is read of none.
+    return pread(page, &value, sizeof(value), static_cast<off_t>(rows + row * row_bytes + at)) == sizeof(value) ? value : 0;
+  };
+  const auto report = [&](size_t at) { return word(report_.get(), offsetof(ReportPage, rows), sizeof(ReportPage::Row), at); };
+  const uint64_t engaged_ns = report(offsetof(ReportPage::Row, engaged_ns));
+  const uint64_t drained_ns = report(offsetof(ReportPage::Row, drained_ns));
+  const bool has_worked = (report(offsetof(ReportPage::Row, did_kernels)) | report(offsetof(ReportPage::Row, did_graphs))) != 0;
+  return {.may_have_backlog = has_worked && (engaged_ns == 0 || drained_ns < engaged_ns),
+          .is_limited =
+              word(gate_.get(), offsetof(GatePage, rows), sizeof(GatePage::Row), offsetof(GatePage::Row, memory_limit)) != 0,
+          .contexts = report(offsetof(ReportPage::Row, made_contexts)),
+          .code_bytes = report(offsetof(ReportPage::Row, loaded_bytes))};
+}
+
 Status GateMemory::Set(size_t at, uint64_t value) const {
   if (pwrite(gate_.get(), &value, sizeof(value), static_cast<off_t>(at)) == sizeof(value)) return Status::Ok();
   return Status::FromErrno("cannot write into a gate page", errno);

@@ -7,6 +7,7 @@
 
 #include "protocol/base/status.h"
 #include "protocol/base/unique_fd.h"
+#include "server/daemon/readings/report_tracks.h"
 #include "server/gate/broker_line.h"
 #include "server/gate/gate_end.h"
 
@@ -23,6 +24,8 @@ class GateMemory {
   Status SetMemoryLimit(uint32_t row, uint64_t bytes) const;
   // What the session's first context there takes of that limit; without, nothing. Likewise.
   Status SetContextBytes(uint32_t row, uint64_t bytes) const;
+  // For the audit: what the two pages say now of the worker on a GPU.
+  AuditedWorker Audited(uint32_t row) const;
 
   int gate_fd() const { return gate_.get(); }                // may be written
   int worker_gate_fd() const { return worker_gate_.get(); }  // may be read

@@ -8,9 +8,10 @@ namespace tessera {
 // Any other number is kGoesOn.
 enum class GateEnd : uint32_t {
   kGoesOn = 0,
-  kCaught = 1,   // the audit caught its worker (server/daemon/readings/audit.h)
-  kDeleted = 2,  // its vGPU was deleted by force
-  kAsked = 3,    // its holder or an administrator has asked for it
+  kCaught = 1,        // the audit caught its worker (server/daemon/readings/audit.h)
+  kDeleted = 2,       // its vGPU was deleted by force
+  kAsked = 3,         // its holder or an administrator has asked for it
+  kCaughtMemory = 4,  // as kCaught (server/daemon/readings/memory_audit.h)
 };
 
 }  // namespace tessera

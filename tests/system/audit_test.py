@@ -27,29 +27,34 @@ while cuda.cuCtxSynchronize() == 0:
 print(cuda.cuCtxSynchronize(), flush=True)
 """
 FOUND = "without reporting it"
-# Ten seconds until anybody is looked at, five for a finding; a busy machine may need some of them twice.
+FOUND_MEMORY = "uses more memory of GPU 0 than it reports"
+# Some seconds for a finding; a busy machine may need some of them several times.
 FOUND_S = 120
+# The first figure of a session is not compared, and five are enough.
+FIGURES_MAX = 6
+HELD_MIB, HELD_ALL_MIB = 50, 300  # the latter less than the former with 256 MiB and a context of 7 MiB
 
 
 class Audit(unittest.TestCase):
-    def serve(self, *options, fake=True, **changes):
-        """With vGPUs a and b. `fake`: its NVML says of each worker that it uses 61 % of the GPU."""
+    def serve(self, *options, fake=True, memory="", log="info", **changes):
+        """With vGPUs a and b. `fake`: its NVML says of each worker that it uses 61 % of the GPU. `memory`: the limit of both."""
         file = tempfile.NamedTemporaryFile("w")
         self.addCleanup(file.close)
-        file.write('[[vgpu]]\nname = "a"\nrequest = 0.5\n[[vgpu]]\nname = "b"\nrequest = 0.3\n')
+        limit = f'memory = "{memory}"\n' if memory else ""
+        file.write(f'[[vgpu]]\nname = "a"\nrequest = 0.5\n{limit}[[vgpu]]\nname = "b"\nrequest = 0.3\n{limit}')
         file.flush()
         if fake:
             changes["LD_LIBRARY_PATH"] = os.path.join(BUILD, "tests/system/fake_nvml")
-        self.server = Server("--vgpus", file.name, "--default", "none", *options, env=environment(TESSERA_EMULATOR_DELAY_US="0", **changes),
+        self.server = Server("--vgpus", file.name, "--default", "none", *options, log=log, env=environment(TESSERA_EMULATOR_DELAY_US="0", **changes),
                              driver=os.path.join(BUILD, "lib/libtessera-emulator.so") if fake else "emulator")
         self.addCleanup(self.server.stop)
 
-    def start(self, vgpu, *words):
+    def start(self, vgpu, *words, says="begins"):
         process = subprocess.Popen([TESSERA, "run", "--server", self.server.url, "--vgpu", vgpu, "--", *words], env=environment(),
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         end_with_test(process)
         self.addCleanup(self.end, process)
-        self.assertEqual(process.stdout.readline(), "begins\n")
+        self.assertEqual(process.stdout.readline(), says + "\n")
         return process
 
     @staticmethod
@@ -80,7 +85,7 @@ class Audit(unittest.TestCase):
         self.assertEqual((told["audit"], told["devices"][0]["unreported_sessions"]), ("log", 1))
         self.assertIn("1 sessions used it without", text)
         # By this NVML the workers of both hold 3,000 MiB, and more than 1 GiB of that is in no ledger.
-        self.assertEqual(self.server.words().count("uses more memory of GPU 0 than it reports"), 2, self.server.words())
+        self.assertEqual(self.server.words().count(FOUND_MEMORY), 2, self.server.words())
         self.assertEqual(told["devices"][0]["unreported_memory_sessions"], 2)
         self.assertIn("2 sessions used more of its memory than they report", text)
         if HAS_CONTROL_API:
@@ -100,6 +105,40 @@ class Audit(unittest.TestCase):
         wait_for(lambda: len(self.server.workers()) == 1, 20, "the end of its worker")
         self.assertNotIn("is killed", self.server.words())
         self.assertIsNone(busy.poll())
+
+    def test_it_is_found_within_some_seconds_of_its_begin(self):
+        self.serve("--audit", "end", log="debug", FAKE_NVML_SM_PERCENT="30")
+        busy, idle = self.occupy("a"), self.start("b", sys.executable, "-c", IDLE)
+        out, errors = idle.communicate(timeout=FOUND_S)
+        self.assertEqual(out, "702\n", errors)
+        words = self.server.words()
+        self.assertIn("30 % of the time by NVML, and 0 % by its worker", words)
+        self.assertIsNone(busy.poll())
+        # Counted by figures, of one second each: those of the session until it is found.
+        session = re.search(r"session (\d+) of pid \d+ \([^)]*\) uses GPU 0 without", words).group(1)
+        figures = words[:words.index(FOUND)].count(f"audit of time: session {session},")
+        self.assertLessEqual(figures, FIGURES_MAX, words)
+
+    def test_who_holds_more_memory_than_it_reports_is_ended_where_that_is_asked_for(self):
+        self.serve("--audit", "end", memory="200MiB", FAKE_NVML_SM_PERCENT="0", FAKE_NVML_PROCESS_MIB=str(HELD_ALL_MIB))
+        holder = self.start("a", program("memory_limit"), "hold", str(HELD_MIB), says="held")
+        idle = self.start("b", sys.executable, "-c", IDLE)
+        out, errors = idle.communicate(timeout=FOUND_S)
+        self.assertEqual(out, "702\n", errors)
+        self.assertEqual(errors.count("more of a GPU's memory than it reported"), 1, errors)
+        wait_for(lambda: len(self.server.workers()) == 1, 20, "the end of its worker")
+        words = self.server.words()
+        self.assertEqual(words.count(FOUND_MEMORY), 1, words)
+        self.assertIn(f"of pid {idle.pid}", words)
+        self.assertIsNone(holder.poll())
+        self.assertNotIn("is killed", words)
+
+    def test_without_a_limit_of_memory_nobody_is_ended_for_it(self):
+        self.serve("--audit", "end", FAKE_NVML_SM_PERCENT="0", FAKE_NVML_PROCESS_MIB="3000")
+        tenants = [self.occupy("a"), self.start("b", sys.executable, "-c", IDLE)]
+        wait_for(lambda: self.server.words().count(FOUND_MEMORY) == 2, FOUND_S, "two findings")
+        time.sleep(3)
+        self.assertEqual([tenant.poll() for tenant in tenants], [None, None])
 
     def test_who_reports_is_not_found(self):
         self.serve("--audit", "end", fake=False)

@@ -1,5 +1,6 @@
 // A libnvidia-ml.so.1 of an imaginary driver: fixed answers for one device or two, and every process of the daemon uses 7 MiB of
-// it. To whoever has asked how busy they are, as the audit does, FAKE_NVML_PROCESS_MIB; others measure contexts. Stands in for
+// it, and has 61 % of its time (FAKE_NVML_SM_PERCENT). To whoever has asked how busy they are, as the audit does, it tells
+// FAKE_NVML_PROCESS_MIB; others measure contexts. Stands in for
 // the real one in nvml_test.py, nvml_readings_test.py, nvml_links_test.py and audit_test.py, where the daemon serves the emulator
 // as if it were a driver of that machine.
 #include <unistd.h>
@@ -107,8 +108,10 @@ FAKE nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count, Process* pr
 FAKE nvmlDeviceGetProcessUtilization(void*, ProcessSample* samples, unsigned* count, unsigned long long) {
   the_loads_were_asked_for = true;
   if (std::getenv("FAKE_NVML_KNOWS_NO_PROCESSES") != nullptr) return kNotSupported;
+  const char* const said = std::getenv("FAKE_NVML_SM_PERCENT");
+  const unsigned percent = said == nullptr ? 61 : static_cast<unsigned>(std::strtoul(said, nullptr, 10));
   *count = 2 * ForEachProcess(*count / 2, [&](unsigned i, unsigned pid) {
-             samples[2 * i] = {pid, 5'000'000, 61, 7, 0, 1};
+             samples[2 * i] = {pid, 5'000'000, percent, 7, 0, 1};
              samples[2 * i + 1] = {pid, 4'000'000, 99, 99, 99, 99};
            });
   return kSuccess;

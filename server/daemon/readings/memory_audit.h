@@ -1,16 +1,31 @@
 // Finds workers that hold more of a GPU's memory than their ledger says: compares what NVML says of each worker process with the
 // worker's own report.
 //
-//   audit.Hear(reported);                          // from the broker, once a second while a GPU is not free
+//   audit.Hear(reported, ask);                     // from the broker, once a second while a GPU is not free
 //   for (const MemoryAudit::Finding& finding : audit.Compare(figures)) ...      // from the monitor, once for each of these
 //
 // For each session and GPU it compares NVML's figure of the process' memory with a sum: what the worker's report page says, what
-// a context took there when the server started, and kMoreBytes. A worker that is above the sum in kSecondsInARow messages of the
-// broker in a row is found, once while the session lives.
+// its driver has beside that, and a tolerance. A worker that is above the sum in kSecondsInARow messages of the broker in a row
+// is found, once while the session lives.
 //
-// Nobody must be accused wrongly. kMoreBytes is for what no ledger counts: further contexts of the program, code that the driver
-// loads late, and a context where none was measured. NVML's figures are late, so the largest report of the last kReportedMax
-// seconds counts. A finding is for people to look at: it ends no session.
+// The ledger (server/worker/memory) counts what a program allocates, whatever the call: blocks, pools, memory of graphs, arrays,
+// variables of modules, and what limits set aside (heap of malloc(), buffer of printf(), stacks and local memory of large
+// kernels). What an honest driver has beside it:
+//
+//   contexts     what one took there when the server started, for each that the worker has made, whether it lives or not. Limits
+//                begin with what a context has
+//   code         of modules and libraries: at most their images, unpacked, in each context. The worker adds them up as it loads
+//                them, whether the driver takes them late or at once
+//   tables       for streams, events, instances of graphs, pages: for these is the tolerance, kMoreBytes
+//   variables    of modules where the vGPU has no limit: nobody looks for them there. So the tolerance is kUnlimitedMoreBytes,
+//                and nobody is ended for it (Finding::is_sure)
+//
+// What the worker says of contexts and code may be made up. It counts up to kBesideMax beyond the first context. So a worker that
+// lies about everything may hold kBesideMax and kMoreBytes beyond its limit. An honest one with more (four contexts more on a GPU
+// of the present) is found wrongly.
+//
+// Nobody must be accused wrongly. NVML's figures are late, so the largest report of the last kReportedMax seconds counts. Where
+// it was not measured what a context takes, nobody is ended either.
 //
 // Pure; one thread.
 #pragma once
@@ -18,19 +33,21 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <set>
 #include <utility>
 #include <vector>
 
 #include "server/daemon/readings/process_figures.h"
+#include "server/daemon/readings/report_tracks.h"
 #include "server/gate/broker_line.h"
 
 namespace tessera {
 
 class MemoryAudit {
  public:
-  static constexpr uint64_t kMoreBytes = uint64_t{1} << 30;
+  static constexpr uint64_t kMoreBytes = uint64_t{256} << 20;
+  static constexpr uint64_t kUnlimitedMoreBytes = uint64_t{1} << 30;
+  static constexpr uint64_t kBesideMax = uint64_t{2} << 30;
   static constexpr uint32_t kSecondsInARow = 5;
   static constexpr size_t kReportedMax = 3;
   // How many found sessions are remembered; with more the oldest is forgotten.
@@ -39,15 +56,17 @@ class MemoryAudit {
   struct Finding {
     uint64_t session;
     uint32_t device;
-    uint64_t used_bytes;     // by NVML
-    uint64_t held_bytes;     // by its worker
-    uint64_t context_bytes;  // what a context takes there
+    uint64_t used_bytes;    // by NVML
+    uint64_t held_bytes;    // by its worker
+    uint64_t beside_bytes;  // for contexts and code
+    uint64_t more_bytes;    // the tolerance
+    bool is_sure;           // it may be ended for it
   };
 
-  // `context_bytes`: by GPU, as ServerReport has them.
+  // `context_bytes`: by GPU, as ServerReport has them; 0: not known.
   explicit MemoryAudit(std::vector<uint64_t> context_bytes) : context_bytes_(std::move(context_bytes)) {}
 
-  void Hear(const ReportedMessage& reported);
+  void Hear(const ReportedMessage& reported, const AskOfWorker& ask);
   // The findings by these figures, which were asked for after the last Hear().
   std::vector<Finding> Compare(const ProcessFigures& figures);
 
@@ -55,16 +74,17 @@ class MemoryAudit {
   uint32_t found(uint32_t device) const { return device < found_.size() ? found_[device] : 0; }
 
  private:
-  using Part = std::pair<uint64_t, uint32_t>;  // session, GPU
   struct Track {
     std::vector<uint64_t> held;  // in the last seconds, at most kReportedMax
+    uint64_t beside_bytes = 0;
+    bool is_limited = false;
     uint32_t in_a_row = 0;
-    bool heard = false;  // this time
   };
+  uint64_t ContextBytes(uint32_t device) const { return device < context_bytes_.size() ? context_bytes_[device] : 0; }
 
   const std::vector<uint64_t> context_bytes_;
-  std::map<Part, Track> tracks_;
-  std::set<Part> found_parts_;
+  ReportTracks<Track> tracks_;
+  std::set<ReportTracks<Track>::Part> found_parts_;
   std::array<uint32_t, kGateRowsMax> found_{};
 };
 

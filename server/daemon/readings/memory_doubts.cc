@@ -5,25 +5,18 @@
 namespace tessera {
 
 void MemoryDoubts::Hear(const ReportedMessage& reported) {
-  for (auto& [part, track] : tracks_) track.heard = false;
-  for (const ReportedMessage::Row& row : reported.rows) {
-    Track& track = tracks_[{row.session, row.device}];
-    track.heard = true;
-    track.held_bytes = row.held_bytes;
-  }
-  std::erase_if(tracks_, [](const auto& entry) { return !entry.second.heard; });
+  tracks_.Hear(reported, [](const auto&, const ReportedMessage::Row& row, Track& track) { track.held_bytes = row.held_bytes; });
 }
 
 std::vector<SeenMessage::Row> MemoryDoubts::Compare(const ProcessFigures& figures) {
-  std::map<Part, uint64_t> used;
-  for (const ProcessFigures::One& one : figures.list) used[{one.session, one.device}] = one.used_bytes;
-  knows_us_ =
-      knows_us_ || std::ranges::any_of(used, [](const auto& entry) { return entry.second != ProcessFigures::kUnknownBytes; });
+  knows_us_ = knows_us_ || std::ranges::any_of(figures.list, [](const ProcessFigures::One& one) {
+                return one.used_bytes != ProcessFigures::kUnknownBytes;
+              });
   std::vector<SeenMessage::Row> doubted;
   if (!figures.told || !knows_us_) return doubted;
   for (auto& [part, track] : tracks_) {
-    const auto figure = used.find(part);
-    const uint64_t seen = figure == used.end() ? 0 : figure->second;
+    const ProcessFigures::One* const one = figures.Find(part.first, part.second);
+    const uint64_t seen = one == nullptr ? 0 : one->used_bytes;
     if (seen == ProcessFigures::kUnknownBytes) continue;
     if (track.held_bytes > seen && track.held_bytes - seen > kMoreBytes) {
       track.wrong = std::min(track.wrong + 1, kWrongMax);

@@ -18,11 +18,10 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <utility>
 #include <vector>
 
 #include "server/daemon/readings/process_figures.h"
+#include "server/daemon/readings/report_tracks.h"
 #include "server/gate/broker_line.h"
 
 namespace tessera {
@@ -39,15 +38,13 @@ class MemoryDoubts {
   std::vector<SeenMessage::Row> Compare(const ProcessFigures& figures);
 
  private:
-  using Part = std::pair<uint64_t, uint32_t>;  // session, GPU
   struct Track {
     uint64_t held_bytes = 0;
     uint32_t wrong = 0;  // reports; no more than kWrongMax
     uint32_t right = 0;  // since the last wrong one
-    bool heard = false;  // this time
   };
 
-  std::map<Part, Track> tracks_;
+  ReportTracks<Track> tracks_;
   bool knows_us_ = false;  // NVML has told of a process of this server
 };
 

@@ -12,6 +12,11 @@ constexpr size_t kOneBytes = 8 + 4 + 4 + 8;
 
 }  // namespace
 
+const ProcessFigures::One* ProcessFigures::Find(uint64_t session, uint32_t device) const {
+  const auto found = std::ranges::find_if(list, [&](const One& one) { return one.session == session && one.device == device; });
+  return found == list.end() ? nullptr : &*found;
+}
+
 void ProcessFigures::Encode(Encoder& out) const {
   out.Pod(told);
   const size_t count = std::min(list.size(), kListMax);

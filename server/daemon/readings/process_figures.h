@@ -27,6 +27,9 @@ struct ProcessFigures {
   bool told = false;      // how busy processes were, of every device, though perhaps of no process
   std::vector<One> list;  // a worker that is not here is not known, or has not used the device
 
+  // Null: it is not here.
+  const One* Find(uint64_t session, uint32_t device) const;
+
   void Encode(Encoder& out) const;
   static Result<ProcessFigures> Decode(std::span<const std::byte> message);
 };

@@ -181,6 +181,10 @@ Status Gate::MayGoOn() const {
     case static_cast<uint32_t>(GateEnd::kCaught):
       return Status(StatusCode::kOverran,
                     "its worker used a GPU without reporting it, which this server ends sessions for (tesserad --audit end)");
+    case static_cast<uint32_t>(GateEnd::kCaughtMemory):
+      return Status(StatusCode::kOverran,
+                    "its worker held more of a GPU's memory than it reported, which this server ends sessions for (tesserad "
+                    "--audit end)");
     case static_cast<uint32_t>(GateEnd::kDeleted):
       return Status(StatusCode::kUnavailable, "its vGPU was deleted by force (tessera vgpu delete --force)");
     case static_cast<uint32_t>(GateEnd::kAsked):
