@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <utility>
 
 namespace tessera {
@@ -45,10 +46,123 @@ Status GrantBook::Ask(const GrantAsk& ask, int64_t now_ms) {
   entry.number = ++last_number_;
   entry.heard_ms = now_ms;
   entry.wait_until_ms = ask.wait_ms < 0 || ask.wait_ms >= kNever - now_ms ? kNever : now_ms + ask.wait_ms;
-  waiting_.emplace(entry.number, ask.id);
-  look_again_ms_ = now_ms;
+  Wait(entry);
+  TryNext(entry);
   return Status::Ok();
 }
+
+bool GrantBook::TakesAsks(std::string_view holder) const {
+  const auto line = lines_.find(holder);
+  return line == lines_.end() || line->second.to_try.size() < kUntriedMax;
+}
+
+// --- Lines ---
+
+void GrantBook::Wait(Entry& entry) {
+  const auto [line, is_new] = lines_.try_emplace(entry.grant.ask.holder);
+  if (is_new) {
+    line->second.next = kNoPass;
+    line->second.changes = pool_.changes();
+    line->second.look_ms = kNever;  // until one was tried
+  }
+  line->second.jobs.emplace(entry.number, entry.grant.ask.id);
+  ++waiting_;
+  Schedule(entry);
+}
+
+void GrantBook::WaitNoMore(Entry& entry) {
+  const auto line = lines_.find(entry.grant.ask.holder);
+  line->second.jobs.erase(entry.number);
+  line->second.to_try.erase(entry.number);
+  entry.is_to_try = entry.has_share = false;
+  shares_.Leave(entry.number);
+  --waiting_;
+}
+
+void GrantBook::TryNext(Entry& entry) {
+  lines_.find(entry.grant.ask.holder)->second.to_try.insert(entry.number);
+  entry.is_to_try = true;
+  Schedule(entry);
+}
+
+int64_t GrantBook::DueMs(const Entry& entry) {
+  const int64_t silent_ms = entry.heard_ms + kLeaseMs;
+  switch (entry.grant.state) {
+    case State::kWaiting:
+      // One that is to be tried next is tried when its line has a slice.
+      if (entry.is_to_try) return silent_ms;
+      return std::min({silent_ms, entry.wait_until_ms, entry.not_before_ms == 0 ? kNever : entry.not_before_ms});
+    case State::kHolding: return std::min(silent_ms, entry.answer_until_ms);
+    case State::kHeld: return std::min(silent_ms, StoreUntilMs(entry));
+    case State::kGranted: return silent_ms;
+    default: return kNever;
+  }
+}
+
+void GrantBook::Schedule(Entry& entry) {
+  const int64_t due_ms = HasEnded(entry.grant.state) ? 0 : DueMs(entry);
+  if (due_ms == entry.due_ms) return;
+  if (entry.due_ms != 0) due_.erase({entry.due_ms, entry.grant.ask.id});
+  if (due_ms != 0) due_.emplace(due_ms, entry.grant.ask.id);
+  entry.due_ms = due_ms;
+}
+
+uint64_t GrantBook::NextOf(Line& line, int64_t now_ms) const {
+  if (now_ms - line.slice_ms >= kSliceMs) {
+    line.slice_ms = now_ms;
+    line.looks = 0;
+  }
+  if (line.looks >= kLooksOfHolder) return kNoPass;
+  if (line.next == kNoPass && (line.changes != pool_.changes() || line.look_ms <= now_ms)) {
+    line.next = 0;
+    line.changes = pool_.changes();
+    line.look_ms = now_ms + kLookMs;
+    line.known.clear();
+  }
+  uint64_t next = line.to_try.empty() ? kNoPass : *line.to_try.begin();
+  if (line.next != kNoPass) {
+    const auto job = line.jobs.lower_bound(line.next);
+    line.next = job == line.jobs.end() ? kNoPass : job->first;
+    next = std::min(next, line.next);
+  }
+  return next;
+}
+
+void GrantBook::TryAll(int64_t now_ms) {
+  // Of all lines together in the order in which they came.
+  std::set<std::pair<uint64_t, Line*>> lines;
+  const auto enter = [&](Line& line) {
+    if (const uint64_t next = NextOf(line, now_ms); next != kNoPass) lines.emplace(next, &line);
+  };
+  for (auto& [holder, line] : lines_) enter(line);
+  while (!lines.empty()) {
+    const auto [number, line] = lines.extract(lines.begin()).value();
+    // It may have ended for another's.
+    if (const auto job = line->jobs.find(number); job != line->jobs.end()) {
+      Entry& entry = entries_.at(job->second);
+      line->to_try.erase(number);
+      entry.is_to_try = false;
+      Try(*line, entry, now_ms);
+      Schedule(entry);
+    }
+    if (line->next == number) line->next = number + 1;
+    enter(*line);
+  }
+  std::erase_if(lines_, [](const auto& each) { return each.second.jobs.empty(); });
+}
+
+const Placement& GrantBook::LookAt(Line& line, const Wish& wish, int64_t now_ms) {
+  if (std::exchange(line.known_changes, pool_.changes()) != pool_.changes() || line.known.size() >= kKnownMax) line.known.clear();
+  const auto [known, is_new] = line.known.try_emplace(wish);
+  ++line.looks;
+  if (!is_new) return known->second;
+  known->second = Place(pool_, wish, now_ms * kNsOfMs);
+  line.looks += known->second.looks;
+  looks_ += known->second.looks;
+  return known->second;
+}
+
+// --- Grants ---
 
 Status GrantBook::HoldInPool(const Grant& grant) {
   const std::string text = GrantText(grant.ask.id);
@@ -78,6 +192,8 @@ Status GrantBook::Restore(const Grant& grant, int64_t now_ms) {
   entry.grant.state = State::kGranted;
   entry.number = ++last_number_;
   entry.heard_ms = now_ms;
+  placed_.insert(grant.ask.id);
+  Schedule(entry);
   return Status::Ok();
 }
 
@@ -92,6 +208,7 @@ void GrantBook::Act(Kind kind, const Entry& entry, std::string server) {
 
 void GrantBook::GiveBack(Entry& entry) {
   pool_.Free(GrantText(entry.grant.ask.id));
+  placed_.erase(entry.grant.ask.id);
   entry.grant.parts.clear();
   entry.held.clear();
 }
@@ -115,12 +232,13 @@ void GrantBook::Become(Entry& entry, State state, std::string reason) {
     GiveBack(entry);
     Act(Kind::kTell, entry);
     if (HasEnded(state)) {
-      waiting_.erase(entry.number);
+      if (before == State::kWaiting) WaitNoMore(entry);
       ended_.push_back(entry.grant.ask.id);
     } else {
-      waiting_.emplace(entry.number, entry.grant.ask.id);
+      Wait(entry);
     }
   }
+  Schedule(entry);
 }
 
 void GrantBook::Held(const GrantId& grant, std::string_view server) {
@@ -144,7 +262,7 @@ void GrantBook::Refused(const GrantId& grant, std::string_view server, int64_t n
 void GrantBook::PlaceAgain(Entry& entry, const ServerNames& without, int64_t now_ms) {
   for (const std::string& server : without) entry.avoided[server] = now_ms + kAvoidedMs;
   Become(entry, State::kWaiting, "a server did not hold its part: another place is looked for");
-  look_again_ms_ = now_ms;
+  TryNext(entry);
 }
 
 void GrantBook::Stored(const GrantId& grant, int64_t now_ms) {
@@ -187,7 +305,7 @@ Status GrantBook::Revoke(const GrantId& grant, std::string reason) {
   return Status::Ok();
 }
 
-void GrantBook::Try(Entry& entry, int64_t now_ms) {
+void GrantBook::Try(Line& line, Entry& entry, int64_t now_ms) {
   if (now_ms < entry.not_before_ms) {
     if (now_ms >= entry.wait_until_ms) Become(entry, State::kLate, "the placer could not store the grant");
     return;
@@ -198,62 +316,85 @@ void GrantBook::Try(Entry& entry, int64_t now_ms) {
   ServerNames avoided;
   std::erase_if(entry.avoided, [&](const auto& one) { return one.second <= now_ms; });
   for (const auto& [server, until_ms] : entry.avoided) avoided.insert(server);
-  Placement found = Place(pool_, entry.grant.ask.wish, now_ms * kNsOfMs, avoided);
+  Placement found;
+  if (avoided.empty()) {
+    found = LookAt(line, entry.grant.ask.wish, now_ms);
+  } else {
+    found = Place(pool_, entry.grant.ask.wish, now_ms * kNsOfMs, avoided);
+    line.looks += found.looks;
+    looks_ += found.looks;
+  }
   if (found.outcome == Placement::Outcome::kPlaced) {
     entry.grant.parts = std::move(found.parts);
     CHECK(HoldInPool(entry.grant).ok());  // what is placed can be held
+    line.known.erase(entry.grant.ask.wish);
     entry.answer_until_ms = now_ms + kAnswerMs;
     entry.was_held = true;
-    waiting_.erase(entry.number);
+    WaitNoMore(entry);
+    placed_.insert(entry.grant.ask.id);
     Become(entry, State::kHolding);
   } else if (found.outcome == Placement::Outcome::kNever) {
     Become(entry, State::kRefused, std::move(found.reason));
   } else if (now_ms >= entry.wait_until_ms) {
     Become(entry, State::kLate, std::move(found.reason));
-  } else if (found.reason != entry.grant.reason) {
-    entry.grant.reason = std::move(found.reason);
-    Act(Kind::kTell, entry);
+  } else {
+    if (line.look_ms == kNever) line.look_ms = now_ms + kLookMs;
+    if (found.reason != entry.grant.reason) {
+      if (!entry.grant.reason.empty()) line.looks += kLooksOfTell;
+      entry.grant.reason = std::move(found.reason);
+      Act(Kind::kTell, entry);
+    }
+    if (!std::exchange(entry.has_share, true)) Share(entry);
+  }
+}
+
+void GrantBook::Share(const Entry& entry) {
+  const std::optional<HolderShares::Id> goes = shares_.Come(entry.number, entry.grant.ask.holder);
+  if (!goes) return;
+  for (auto& [holder, line] : lines_) {
+    const auto job = line.jobs.find(*goes);
+    if (job == line.jobs.end()) continue;
+    return Become(entries_.at(job->second), State::kRevoked,
+                  fmt::format("too many jobs wait: {} of one holder may, and {} in all, and then his oldest ends",
+                              waiting_bounds_.of_holder, waiting_bounds_.in_all));
+  }
+}
+
+// What is due without anybody's word.
+void GrantBook::Tend(Entry& entry, int64_t now_ms) {
+  if (entry.heard_ms + kLeaseMs <= now_ms)
+    return Become(entry, State::kReleased, fmt::format("nothing was heard of its job for {} s", kLeaseMs / 1000));
+  if (entry.grant.state == State::kHolding && entry.answer_until_ms <= now_ms) {
+    ServerNames silent;
+    for (const ChosenPart& part : entry.grant.parts) {
+      if (!entry.held.contains(part.server)) silent.insert(part.server);
+    }
+    PlaceAgain(entry, silent, now_ms);
+  } else if (entry.grant.state == State::kHeld && StoreUntilMs(entry) <= now_ms) {
+    Become(entry, State::kLate, "the placer's store did not answer in time");
+  } else if (entry.grant.state == State::kWaiting &&
+             (entry.wait_until_ms <= now_ms || (entry.not_before_ms != 0 && entry.not_before_ms <= now_ms))) {
+    TryNext(entry);
+  } else {
+    Schedule(entry);  // something was heard of it
   }
 }
 
 std::vector<GrantAction> GrantBook::Turn(int64_t now_ms) {
   for (const GrantId& id : std::exchange(told_, {})) entries_.erase(id);
-  for (auto& [id, entry] : entries_) {
-    if (HasEnded(entry.grant.state)) continue;
-    if (entry.heard_ms + kLeaseMs <= now_ms) {
-      Become(entry, State::kReleased, fmt::format("nothing was heard of its job for {} s", kLeaseMs / 1000));
-    } else if (entry.grant.state == State::kHolding && entry.answer_until_ms <= now_ms) {
-      ServerNames silent;
-      for (const ChosenPart& part : entry.grant.parts) {
-        if (!entry.held.contains(part.server)) silent.insert(part.server);
-      }
-      PlaceAgain(entry, silent, now_ms);
-    } else if (entry.grant.state == State::kHeld && StoreUntilMs(entry) <= now_ms) {
-      Become(entry, State::kLate, "the placer's store did not answer in time");
-    } else if (entry.grant.state == State::kWaiting &&
-               (entry.wait_until_ms <= now_ms || (entry.not_before_ms != 0 && entry.not_before_ms <= now_ms))) {
-      look_again_ms_ = now_ms;
-    }
-  }
-  if (pool_changes_ != pool_.changes() || look_again_ms_ <= now_ms) {
-    pool_changes_ = pool_.changes();
-    look_again_ms_ = now_ms + kLookMs;
-    const std::map<uint64_t, GrantId> waiting = waiting_;
-    for (const auto& [number, id] : waiting) Try(entries_.at(id), now_ms);
-  }
+  while (!due_.empty() && due_.begin()->first <= now_ms) Tend(entries_.at(due_.begin()->second), now_ms);
+  TryAll(now_ms);
   told_ = std::exchange(ended_, {});
   return std::exchange(actions_, {});
 }
 
 int64_t GrantBook::NextMs() const {
-  int64_t next_ms = waiting_.empty() ? kNever : look_again_ms_;
-  for (const auto& [id, entry] : entries_) {
-    if (entry.grant.state == State::kHolding) next_ms = std::min(next_ms, entry.answer_until_ms);
-    if (entry.grant.state == State::kHeld) next_ms = std::min(next_ms, StoreUntilMs(entry));
-    if (!HasEnded(entry.grant.state)) next_ms = std::min(next_ms, entry.heard_ms + kLeaseMs);
-    if (entry.grant.state != State::kWaiting) continue;
-    next_ms = std::min(next_ms, entry.wait_until_ms);
-    if (entry.not_before_ms != 0) next_ms = std::min(next_ms, entry.not_before_ms);
+  int64_t next_ms = due_.empty() ? kNever : due_.begin()->first;
+  for (const auto& [holder, line] : lines_) {
+    if (line.jobs.empty()) continue;
+    const bool has_more = !line.to_try.empty() || line.next != kNoPass || line.changes != pool_.changes();
+    const int64_t line_ms = has_more ? line.slice_ms : line.look_ms;
+    next_ms = std::min(next_ms, line.looks < kLooksOfHolder ? line_ms : std::max(line_ms, line.slice_ms + kSliceMs));
   }
   return next_ms;
 }

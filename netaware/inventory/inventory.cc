@@ -143,7 +143,10 @@ Status Inventory::Join(PoolServer server, int64_t now_ns) {
 }
 
 void Inventory::Leave(std::string_view id) {
-  if (const auto server = servers_.find(id); server != servers_.end()) server->second.joined = false;
+  const auto server = servers_.find(id);
+  if (server == servers_.end()) return;
+  server->second.joined = false;
+  ++changes_;
 }
 
 Status Inventory::Remove(std::string_view id) {
@@ -172,6 +175,7 @@ Status Inventory::Close(std::string_view id, std::string reason) {
   const auto server = servers_.find(id);
   if (server == servers_.end()) return NoServer(id);
   server->second.closed = std::move(reason);
+  ++changes_;
   return Status::Ok();
 }
 
@@ -191,8 +195,12 @@ Status Inventory::SetOthers(std::string_view id, const std::vector<GpuAmount>& o
     return Status(StatusCode::kInvalidArgument,
                   fmt::format("server '{}' has {} GPUs, and told of {}", id, gpus.size(), others.size()));
   }
-  for (size_t i = 0; i < gpus.size(); ++i) gpus[i].others = others[i];
-  ++changes_;
+  bool makes_room = false;
+  for (size_t i = 0; i < gpus.size(); ++i) {
+    const GpuAmount before = std::exchange(gpus[i].others, others[i]);
+    makes_room |= others[i].share < before.share || others[i].memory_bytes < before.memory_bytes;
+  }
+  if (makes_room) ++changes_;
   return Status::Ok();
 }
 
@@ -236,6 +244,7 @@ Status Inventory::Hold(std::string_view grant, std::string_view server, std::vec
 
 void Inventory::Free(std::string_view grant) {
   const auto [first, last] = held_.equal_range(grant);
+  if (first == last) return;
   for (auto held = first; held != last; ++held) {
     std::vector<Gpu>& gpus = servers_.find(held->second.server)->second.gpus;
     for (const HeldGpu& one : held->second.gpus) {

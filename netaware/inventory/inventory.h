@@ -110,7 +110,8 @@ class Inventory {
   // Frees all that the grant holds, on all servers. Does nothing if it holds nothing.
   void Free(std::string_view grant);
 
-  // A counter that grows with each change that may have made room.
+  // A counter that grows with each change after which another answer may be given to a job that did not fit: room was made, or a
+  // server has come, gone, or been closed. Less room is no such change.
   uint64_t changes() const { return changes_; }
   // By id.
   const std::map<std::string, Server, std::less<>>& servers() const { return servers_; }

@@ -41,6 +41,7 @@ class Refusals {
   std::string Sentence(const Wish& wish) const;
   // How many GPUs none of them refused.
   uint32_t fit() const;
+  uint32_t looked_at() const { return looked_at_; }
 
  private:
   // In the order in which the filters are asked.

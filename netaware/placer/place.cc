@@ -104,10 +104,11 @@ std::vector<Candidate> CandidatesOf(const Inventory& pool, const Wish& wish, con
   std::vector<Candidate> candidates;
   for (const auto& [id, server] : pool.servers()) {
     Candidate candidate{.server = id, .gpus = {}};
+    const std::string not_offered = view.NotOffered(id, server, wish);
     for (uint32_t number = 0; number < server.gpus.size(); ++number) {
       const Inventory::Gpu& gpu = server.gpus[number];
       const GpuAmount wanted = AmountOf(wish, gpu.is), free = view.FreeOf(gpu);
-      if (refusals->Refuse(wish, view.NotOffered(id, server, wish), gpu, wanted, view)) continue;
+      if (refusals->Refuse(wish, not_offered, gpu, wanted, view)) continue;
       candidate.gpus.push_back({number,
                                 wanted.memory_bytes - ContextsOf(gpu.is, wish.processes),
                                 {free.share - wanted.share, free.memory_bytes - wanted.memory_bytes},
@@ -189,16 +190,17 @@ Placement Place(const Inventory& pool, const Wish& wish, int64_t now_ns, const S
   Refusals now, ever;
   if (std::vector<ChosenPart> parts = Choose(CandidatesOf(pool, wish, {.now_ns = now_ns, .avoided = &avoided}, &now), wish);
       !parts.empty()) {
-    return {.outcome = Placement::Outcome::kPlaced, .parts = std::move(parts), .reason = ""};
+    return {.outcome = Placement::Outcome::kPlaced, .parts = std::move(parts), .reason = "", .looks = now.looked_at()};
   }
-  if (!Choose(CandidatesOf(pool, wish, {.empty = true}, &ever), wish).empty()) {
-    return {.outcome = Placement::Outcome::kWaits, .parts = {}, .reason = ReasonOf(now, wish)};
-  }
+  const bool fits = !Choose(CandidatesOf(pool, wish, {.empty = true}, &ever), wish).empty();
+  const uint32_t looks = now.looked_at() + ever.looked_at();
+  if (fits) return {.outcome = Placement::Outcome::kWaits, .parts = {}, .reason = ReasonOf(now, wish), .looks = looks};
   if (!HasGpus(pool)) return {.outcome = Placement::Outcome::kWaits, .parts = {}, .reason = "no server has joined the pool"};
   const std::string awaited = AwaitedOf(pool, now_ns);
   return {.outcome = awaited.empty() ? Placement::Outcome::kNever : Placement::Outcome::kWaits,
           .parts = {},
-          .reason = ReasonOf(ever, wish) + awaited};
+          .reason = ReasonOf(ever, wish) + awaited,
+          .looks = looks};
 }
 
 }  // namespace tessera

@@ -47,6 +47,7 @@ struct Placement {
   Outcome outcome = Outcome::kNever;
   std::vector<ChosenPart> parts{};  // of kPlaced
   std::string reason{};             // else: how many GPUs each filter refused, and what would fit
+  uint32_t looks = 0;               // at a GPU: what it took to find this out
 };
 
 // `avoided`: servers that get no part of this job now, whatever is free there.

@@ -1,6 +1,7 @@
 // What a job asks of a pool, and how much of a GPU that takes. Pure; any thread.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -25,7 +26,7 @@ struct Wish {
   std::string priority = "normal";   // PoolGpu::priorities
   std::string host{};                // only servers of this host; empty: of any
 
-  friend bool operator==(const Wish&, const Wish&) = default;
+  friend auto operator<=>(const Wish&, const Wish&) = default;
 };
 
 // What a job's contexts take of this GPU.

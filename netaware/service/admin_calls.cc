@@ -23,7 +23,7 @@ void FillIn(const PlacerCore& core, const std::string& server, int64_t now_ms, c
 grpc::Status AdminCalls::NotAllowed(const std::string& holder, const char* action, const std::string& server,
                                     const std::string& what) {
   const std::string who = holder.empty() ? "somebody who cannot be told" : holder;
-  loop_.Post([who, action, server](PlacerCore& core, int64_t now_ms) {
+  loop_.Post({PlacerWork::kQuestion, holder}, [who, action, server](PlacerCore& core, int64_t now_ms) {
     core.Note({.actor = who,
                .action = action,
                .object = server,
@@ -43,7 +43,7 @@ grpc::ServerUnaryReactor* AdminCalls::Change(grpc::CallbackServerContext* contex
     reactor->Finish(NotAllowed(holder, action, server, "change servers"));
     return reactor;
   }
-  loop_.Post([=, this, act = std::move(act)](PlacerCore& core, int64_t now_ms) {
+  loop_.Post({PlacerWork::kHas, holder}, [=, this, act = std::move(act)](PlacerCore& core, int64_t now_ms) {
     Result<StoreTransaction> kept = act(core, holder, now_ms);
     if (!kept.ok()) return reactor->Finish(GrpcStatusOf(kept.status()));
     FillIn(core, server, now_ms, change);
@@ -106,7 +106,7 @@ grpc::ServerUnaryReactor* AdminCalls::Plan(grpc::CallbackServerContext* context,
   } else if (ask->wish.priority == "protected" && !roles_.Current()->MayBeProtected(holder)) {
     reactor->Finish(NotProtected(holder));
   } else {
-    loop_.Post([=, ask = std::move(*ask)](PlacerCore& core, int64_t now_ms) {
+    loop_.Post({PlacerWork::kQuestion, holder}, [=, ask = std::move(*ask)](PlacerCore& core, int64_t now_ms) {
       *answer = MessageOf(core.Plan(ask.wish, ask.holder, now_ms), ask, core);
       reactor->Finish(grpc::Status::OK);
     });

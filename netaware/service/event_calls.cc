@@ -61,8 +61,12 @@ class WatchStream : public grpc::ServerWriteReactor<Event>,
  public:
   WatchStream(EventLog& log, Sight sight, bool audit) : log_(log), sight_(std::move(sight)), audit_(audit) {}
 
-  void Begin(uint64_t after) {
+  void Begin(uint64_t after, std::shared_ptr<EventWatches> watches, const std::string& holder, Standing standing) {
     self_ = shared_from_this();
+    watches_ = std::move(watches);
+    number_ = watches_->Come(holder, standing, [stream = weak_from_this()] {
+      if (const std::shared_ptr<WatchStream> self = stream.lock()) self->EndForAnother();
+    });
     log_.Watch(after, weak_from_this());
   }
   void Refuse(const grpc::Status& why) {
@@ -107,9 +111,18 @@ class WatchStream : public grpc::ServerWriteReactor<Event>,
     MutexLock lock(mutex_);
     End(grpc::Status::CANCELLED);
   }
-  void OnDone() override { self_.reset(); }
+  void OnDone() override {
+    const std::shared_ptr<WatchStream> self = std::move(self_);
+    if (watches_ != nullptr) watches_->Leave(number_);
+  }
 
  private:
+  void EndForAnother() {
+    MutexLock lock(mutex_);
+    End({grpc::StatusCode::RESOURCE_EXHAUSTED,
+         fmt::format("too many watch: {} watches of one holder may, and {} in all, and then his oldest ends",
+                     EventWatches::kBounds.of_holder, EventWatches::kBounds.in_all)});
+  }
   void More() REQUIRES(mutex_) { log_.Watch(std::exchange(more_after_, 0), weak_from_this()); }
   void End(const grpc::Status& status) REQUIRES(mutex_) {
     if (ended_) return;
@@ -120,7 +133,9 @@ class WatchStream : public grpc::ServerWriteReactor<Event>,
   EventLog& log_;
   Sight sight_;  // of the store's thread
   const bool audit_;
-  std::shared_ptr<WatchStream> self_;  // until OnDone()
+  std::shared_ptr<WatchStream> self_;      // until OnDone()
+  std::shared_ptr<EventWatches> watches_;  // null: it was refused
+  uint64_t number_ = 0;                    // there
   Mutex mutex_;
   std::deque<Event> events_ GUARDED_BY(mutex_);  // the first one is being written
   uint64_t more_after_ GUARDED_BY(mutex_) = 0;   // 0: all that is stored was taken
@@ -134,12 +149,37 @@ grpc::Status WrongName(const std::string& of) {
 
 }  // namespace
 
+uint64_t EventWatches::Come(const std::string& holder, Standing standing, std::function<void()> end) {
+  std::function<void()> goes;
+  uint64_t number = 0;
+  {
+    MutexLock lock(mutex_);
+    number = ++last_;
+    ends_[number] = std::move(end);
+    HolderShares& shares = standing == Standing::kTrusted ? trusted_ : others_;
+    if (const std::optional<HolderShares::Id> oldest = shares.Come(number, holder)) {
+      const auto ends = ends_.find(*oldest);
+      goes = std::move(ends->second);
+      ends_.erase(ends);
+    }
+  }
+  if (goes) goes();
+  return number;
+}
+
+void EventWatches::Leave(uint64_t number) {
+  MutexLock lock(mutex_);
+  ends_.erase(number);
+  trusted_.Leave(number);
+  others_.Leave(number);
+}
+
 grpc::Status EventCalls::MaySee(const std::string& holder, bool audit) {
   const std::shared_ptr<const Roles> roles = roles_.Current();
   if (!holder.empty() && (audit ? roles->SeesAll(holder) : roles->RoleOf(holder) != Role::kNobody)) return grpc::Status::OK;
   const std::string who = holder.empty() ? "somebody who cannot be told" : holder;
   const char* const action = audit ? "audit" : "events";
-  loop_.Post([who, action](PlacerCore& core, int64_t now_ms) {
+  loop_.Post({PlacerWork::kQuestion, holder}, [who, action](PlacerCore& core, int64_t now_ms) {
     core.Note({.actor = who, .action = action, .outcome = std::string(AuditRecord::kRefused), .text = "this is not his to see"},
               now_ms);
   });
@@ -185,7 +225,7 @@ grpc::ServerWriteReactor<Event>* EventCalls::WatchEvents(grpc::CallbackServerCon
   grpc::Status wrong = MaySee(holder, request->audit());
   if (wrong.ok() && request->of().size() > kNameBytesMax) wrong = WrongName(request->of());
   if (wrong.ok()) {
-    stream->Begin(request->after_number());
+    stream->Begin(request->after_number(), watches_, holder, connections_.StandingOfHolder(holder));
   } else {
     stream->Refuse(wrong);
   }

@@ -2,14 +2,37 @@
 // thread; the one that decides has no part in it.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
+#include <string>
 
 #include "generated/control/events.grpc.pb.h"
 #include "netaware/service/placer_loop.h"
 #include "netaware/service/roles_file.h"
+#include "protocol/base/mutex.h"
+#include "protocol/rpc/holder_shares.h"
 #include "protocol/rpc/rpc_connections.h"
 
 namespace tessera {
+
+// Who watches, and whose oldest watch ends for a newer one. Each event is told to each: so there is an end to them. Any thread.
+class EventWatches {
+ public:
+  // Of those who run the placer, and as many of all others.
+  static constexpr HolderShares::Bounds kBounds{.of_holder = 64, .in_all = 1'024};
+
+  // Enters one. What ends it is called once at most, while it is here.
+  uint64_t Come(const std::string& holder, Standing standing, std::function<void()> end) EXCLUDES(mutex_);
+  void Leave(uint64_t number) EXCLUDES(mutex_);
+
+ private:
+  Mutex mutex_;
+  uint64_t last_ GUARDED_BY(mutex_) = 0;
+  HolderShares trusted_ GUARDED_BY(mutex_){kBounds}, others_ GUARDED_BY(mutex_){kBounds};
+  std::map<uint64_t, std::function<void()>> ends_ GUARDED_BY(mutex_);
+};
 
 class EventCalls : public control::v1::EventService::CallbackService {
  public:
@@ -32,6 +55,7 @@ class EventCalls : public control::v1::EventService::CallbackService {
   PlacerLoop& loop_;
   RolesFile& roles_;
   RpcConnections& connections_;
+  const std::shared_ptr<EventWatches> watches_ = std::make_shared<EventWatches>();  // streams have it too
 };
 
 }  // namespace tessera

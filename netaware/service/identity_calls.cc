@@ -36,25 +36,26 @@ grpc::ServerUnaryReactor* IdentityCalls::RenewCertificate(grpc::CallbackServerCo
   if (!made.ok()) {
     record.outcome = AuditRecord::kRefused;
     record.text = made.status().message();
-    loop_.Post([record](PlacerCore& core, int64_t now_ms) { core.Note(record, now_ms); });
+    loop_.Post({PlacerWork::kQuestion, holder}, [record](PlacerCore& core, int64_t now_ms) { core.Note(record, now_ms); });
     reactor->Finish(GrpcStatusOf(made.status()));
     return reactor;
   }
   record.text = "a certificate until " + DescribeTime(made->ends) + ", serial " + made->serial;
-  loop_.Post([this, reactor, renewed, record, made = std::move(*made)](PlacerCore&, int64_t now_ms) mutable {
-    record.time_ms = now_ms;
-    StoreTransaction kept;
-    kept.records.push_back(StoredAudit(record));
-    loop_.Write(std::move(kept), [reactor, renewed, made = std::move(made)](const StoreResult& result) {
-      if (result.outcome != StoreResult::Outcome::kDone) {
-        // Nobody gets a certificate of which nothing is remembered.
-        return reactor->Finish({grpc::StatusCode::UNAVAILABLE, "the placer's store keeps nothing now: ask again later"});
-      }
-      renewed->set_certificate(made.certificate);
-      renewed->set_ends_s(made.ends);
-      reactor->Finish(grpc::Status::OK);
-    });
-  });
+  loop_.Post(
+      {PlacerWork::kHas, holder}, [this, reactor, renewed, record, made = std::move(*made)](PlacerCore&, int64_t now_ms) mutable {
+        record.time_ms = now_ms;
+        StoreTransaction kept;
+        kept.records.push_back(StoredAudit(record));
+        loop_.Write(std::move(kept), [reactor, renewed, made = std::move(made)](const StoreResult& result) {
+          if (result.outcome != StoreResult::Outcome::kDone) {
+            // Nobody gets a certificate of which nothing is remembered.
+            return reactor->Finish({grpc::StatusCode::UNAVAILABLE, "the placer's store keeps nothing now: ask again later"});
+          }
+          renewed->set_certificate(made.certificate);
+          renewed->set_ends_s(made.ends);
+          reactor->Finish(grpc::Status::OK);
+        });
+      });
   return reactor;
 }
 

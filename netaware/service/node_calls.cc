@@ -41,7 +41,8 @@ class NodeStream : public grpc::ServerBidiReactor<FromNode, ToNode>,
 
   void OnReadDone(bool ok) override {
     if (!ok) return End(grpc::Status::OK);
-    loop_.Post([self = self_, message = message_](PlacerCore& core, int64_t now_ms) { self->Take(core, message, now_ms); });
+    loop_.Post({PlacerWork::kServer, holder_},
+               [self = self_, message = message_](PlacerCore& core, int64_t now_ms) { self->Take(core, message, now_ms); });
     message_.Clear();
     StartRead(&message_);
   }
@@ -53,7 +54,7 @@ class NodeStream : public grpc::ServerBidiReactor<FromNode, ToNode>,
   }
   void OnCancel() override { End(grpc::Status::CANCELLED); }
   void OnDone() override {
-    loop_.Post([self = std::move(self_)](PlacerCore& core, int64_t now_ms) {
+    loop_.Post({PlacerWork::kServer, holder_}, [self = std::move(self_)](PlacerCore& core, int64_t now_ms) {
       if (self->server_.empty()) return;
       LogInfo("server '{}' has left", Printable(self->server_));
       self->loop_.Detach(self->server_);
@@ -153,7 +154,7 @@ grpc::ServerBidiReactor<FromNode, ToNode>* NodeCalls::Attach(grpc::CallbackServe
   const auto stream = std::make_shared<NodeStream>(loop_, holder);
   if (holder.empty() || !roles_.Current()->MayJoin(holder)) {
     const std::string who = holder.empty() ? "somebody who cannot be told" : holder;
-    loop_.Post([who](PlacerCore& core, int64_t now_ms) {
+    loop_.Post({PlacerWork::kQuestion, holder}, [who](PlacerCore& core, int64_t now_ms) {
       core.Note({.actor = who, .action = "join", .outcome = std::string(AuditRecord::kRefused), .text = "he is no server"},
                 now_ms);
     });

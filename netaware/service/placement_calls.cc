@@ -12,14 +12,18 @@ namespace {
 
 using control::v1::GrantState;
 
-// The stream of one Place call. It is its own until gRPC is done with it.
+// The stream of one Place call. It is its own until gRPC is done with it. One that ends before the loop comes to it leaves
+// nothing there: whoever asks and hangs up again and again makes nobody keep that.
 class JobStream : public grpc::ServerWriteReactor<GrantState>, public JobEnd, public std::enable_shared_from_this<JobStream> {
  public:
   explicit JobStream(PlacerLoop& loop) : loop_(loop) {}
 
   void Begin(PlacerCore::Ask ask) {
     self_ = shared_from_this();
-    loop_.Post([self = self_, ask = std::move(ask)](PlacerCore& core, int64_t now_ms) { self->Ask(core, ask, now_ms); });
+    ask_ = std::move(ask);
+    loop_.Post({PlacerWork::kAsk, ask_.holder}, [stream = weak_from_this()](PlacerCore& core, int64_t now_ms) {
+      if (const std::shared_ptr<JobStream> self = stream.lock()) self->Ask(core, now_ms);
+    });
   }
   void Refuse(const grpc::Status& why) {
     self_ = shared_from_this();
@@ -39,7 +43,13 @@ class JobStream : public grpc::ServerWriteReactor<GrantState>, public JobEnd, pu
     End(grpc::Status::CANCELLED);
   }
   void OnDone() override {
-    loop_.Post([self = std::move(self_)](PlacerCore& core, int64_t) {
+    const std::shared_ptr<JobStream> self = std::move(self_);
+    {
+      MutexLock lock(mutex_);
+      ended_ = true;
+      if (!asked_) return;
+    }
+    loop_.Post({PlacerWork::kHas, ask_.holder}, [self](PlacerCore& core, int64_t) {
       // Who waits and hangs up has withdrawn, unless the same request is made by another stream.
       if (!self->grant_) return;
       self->loop_.Unwatch(*self->grant_, self.get());
@@ -48,9 +58,14 @@ class JobStream : public grpc::ServerWriteReactor<GrantState>, public JobEnd, pu
   }
 
  private:
-  void Ask(PlacerCore& core, const PlacerCore::Ask& ask, int64_t now_ms) {
+  void Ask(PlacerCore& core, int64_t now_ms) {
+    {
+      MutexLock lock(mutex_);
+      if (ended_) return;
+      asked_ = true;
+    }
     core_ = &core;
-    Result<GrantId> grant = core.Place(ask, now_ms);
+    Result<GrantId> grant = core.Place(ask_, now_ms);
     if (!grant.ok()) {
       MutexLock lock(mutex_);
       return End(GrpcStatusOf(grant.status()));
@@ -78,12 +93,14 @@ class JobStream : public grpc::ServerWriteReactor<GrantState>, public JobEnd, pu
   }
 
   PlacerLoop& loop_;
+  PlacerCore::Ask ask_;
   PlacerCore* core_ = nullptr;  // of the loop's thread, as is the grant
   std::optional<GrantId> grant_;
   std::shared_ptr<JobStream> self_;  // until OnDone()
   Mutex mutex_;
   std::deque<GrantState> states_ GUARDED_BY(mutex_);  // the first one is being written
   bool is_last_ GUARDED_BY(mutex_) = false;
+  bool asked_ GUARDED_BY(mutex_) = false;
   bool ended_ GUARDED_BY(mutex_) = false;
 };
 
@@ -98,7 +115,7 @@ grpc::Status EndIsNotStored(const GrantId& grant) {
 
 grpc::Status PlacementCalls::NotAllowed(const std::string& holder, const char* action) {
   const std::string who = holder.empty() ? "somebody who cannot be told" : holder;
-  loop_.Post([who, action](PlacerCore& core, int64_t now_ms) {
+  loop_.Post({PlacerWork::kQuestion, holder}, [who, action](PlacerCore& core, int64_t now_ms) {
     core.Note({.actor = who, .action = action, .outcome = std::string(AuditRecord::kRefused), .text = "no role of his lets him"},
               now_ms);
   });
@@ -138,7 +155,7 @@ grpc::ServerUnaryReactor* PlacementCalls::WithGrant(grpc::CallbackServerContext*
     reactor->Finish(GrpcStatusOf(id.status()));
     return reactor;
   }
-  loop_.Post([=, this, id = *id, act = std::move(act)](PlacerCore& core, int64_t now_ms) {
+  loop_.Post({PlacerWork::kHas, caller.user}, [=, this, id = *id, act = std::move(act)](PlacerCore& core, int64_t now_ms) {
     const std::optional<GrantView> view = core.View(id);
     const bool is_own = view && caller.Has(view->grant.ask.holder);
     if (!view && right != Right::kKeep) {
@@ -196,7 +213,8 @@ grpc::ServerUnaryReactor* PlacementCalls::ListGrants(grpc::CallbackServerContext
                                                      control::v1::GrantList* list) {
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
   const Caller caller = WhoCalls(*context);
-  loop_.Post([=](PlacerCore& core, int64_t) {
+  loop_.Post({PlacerWork::kQuestion, caller.user}, [=](PlacerCore& core, int64_t) {
+    if (context->IsCancelled()) return reactor->Finish(grpc::Status::CANCELLED);
     for (const GrantView& view : core.ViewAll()) {
       const bool is_own = caller.Has(view.grant.ask.holder);
       if (is_own || caller.roles->SeesAll(caller.user)) *list->add_grants() = MessageOf(view, core, false);
@@ -214,7 +232,8 @@ grpc::ServerUnaryReactor* PlacementCalls::ListServers(grpc::CallbackServerContex
     reactor->Finish(NotAllowed(caller.user, "list"));
     return reactor;
   }
-  loop_.Post([=](PlacerCore& core, int64_t now_ms) {
+  loop_.Post({PlacerWork::kQuestion, caller.user}, [=](PlacerCore& core, int64_t now_ms) {
+    if (context->IsCancelled()) return reactor->Finish(grpc::Status::CANCELLED);
     *list = ServersOf(core, now_ms);
     reactor->Finish(grpc::Status::OK);
   });
@@ -228,7 +247,7 @@ grpc::ServerUnaryReactor* PlacementCalls::Whoami(grpc::CallbackServerContext* co
   answer->set_holder(caller.holder);
   answer->set_role(WordOf(caller.holder.empty() ? Role::kNobody : caller.roles->RoleOf(caller.holder)));
   answer->set_release(TESSERA_VERSION);
-  loop_.Post([=](PlacerCore& core, int64_t now_ms) {
+  loop_.Post({PlacerWork::kQuestion, caller.user}, [=](PlacerCore& core, int64_t now_ms) {
     answer->set_cluster(core.options().cluster);
     answer->set_now_ms(now_ms);
     reactor->Finish(grpc::Status::OK);

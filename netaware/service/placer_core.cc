@@ -163,21 +163,6 @@ Result<GrantId> PlacerCore::PlaceNow(const Ask& ask, int64_t now_ms) {
   return grant.id;
 }
 
-bool PlacerCore::EndSurplus() {
-  if (book_.waiting().size() <= std::min(kWaiting.of_holder, kWaiting.in_all)) return false;
-  HolderShares shares(kWaiting);
-  std::vector<GrantId> surplus;
-  for (const auto& [number, grant] : book_.waiting()) {
-    const std::optional<HolderShares::Id> goes = shares.Come(number, book_.Find(grant)->ask.holder);
-    if (goes) surplus.push_back(book_.waiting().at(*goes));
-  }
-  for (const GrantId& grant : surplus) {
-    (void)Revoke(grant, fmt::format("too many jobs wait: {} of one holder may, and {} in all, and then his oldest ends",
-                                    kWaiting.of_holder, kWaiting.in_all));
-  }
-  return !surplus.empty();
-}
-
 void PlacerCore::Withdraw(const GrantId& grant) {
   const Grant* const found = book_.Find(grant);
   if (found != nullptr && found->state < Grant::State::kGranted) (void)Release(grant);
@@ -217,8 +202,6 @@ void PlacerCore::Stored(const GrantId& grant, bool done, int64_t now_ms) {
 void PlacerCore::Turn(int64_t now_ms) {
   EndDrained(now_ms);
   ActAll(now_ms);
-  // Not before it was tried whether they fit: many may have come since the last turn.
-  if (EndSurplus()) ActAll(now_ms);
   ended_by_.clear();
   ends_noted_.clear();
 }

@@ -74,7 +74,7 @@ class PlacerCore {
   };
 
   PlacerCore(Options options, TicketSigner signer, uint64_t epoch, Outside& outside)
-      : options_(std::move(options)), signer_(std::move(signer)), epoch_(epoch), outside_(outside), book_(pool_) {}
+      : options_(std::move(options)), signer_(std::move(signer)), epoch_(epoch), outside_(outside), book_(pool_, kWaiting) {}
 
   // What a placer before this one kept. kInvalidArgument: something there is damaged; the sentence names its key. What cannot be
   // as it was is told in the log, and ends.
@@ -97,6 +97,8 @@ class PlacerCore {
   // The same ask again is the same grant. kInvalidArgument: a field, its value and form; kUnavailable: that grant has ended a
   // moment ago.
   Result<GrantId> Place(const Ask& ask, int64_t now_ms);
+  // False: so many jobs of this holder were not tried yet that he should ask for no more before the next turn.
+  bool TakesAsks(std::string_view holder) const { return book_.TakesAsks(holder); }
   // A job that waits, and has ended. One that was granted: does nothing.
   void Withdraw(const GrantId& grant);
   // The job is there, whatever it has.
@@ -115,8 +117,8 @@ class PlacerCore {
   std::optional<std::string> EndNotStored(const GrantId& grant) const;
 
   // Remembers what happened. It is stored with what is stored next, which it should tell of, or by StoreNotes(). The same refusal
-  // again is counted (EqualRefusals). Of too many that wait whoever has most loses his own (WaitingNotes), with a line in the
-  // log.
+  // again is counted (EqualRefusals). One write has no more than kNotesOfWrite of one owner, beside what StoreNotes() stores. Of
+  // too many that wait whoever has most loses his own (WaitingNotes), with two lines a second in the log.
   void Note(AuditRecord record, int64_t now_ms);
   // Those that wait for something to be stored with, and counts whose minute is over. To be called once a second, and at the end,
   // with INT64_MAX.
@@ -192,8 +194,6 @@ class PlacerCore {
   void CompareBeat(const std::string& server, const std::vector<NodeGrantState>& grants, int64_t now_ms);
   Status JoinNow(JoiningNode node, int64_t now_ms);
   Result<GrantId> PlaceNow(const Ask& ask, int64_t now_ms);
-  // Ends those that wait beyond kWaiting. Whether there were some.
-  bool EndSurplus();
   GrantView ViewOf(const PlacedGrant& placed, const Grant& grant) const;
   void TakeCordon(const std::string& server, ServerCordon cordon);
   // The server's record as it is to be kept.
@@ -227,7 +227,10 @@ class PlacerCore {
   };
   std::map<GrantId, Row> rows_;     // those that are, or may be, there
   std::set<std::string> not_kept_;  // keys whose last change the store has refused
+  // Of one owner: who causes most of what happens delays what is stored of others by no more.
+  static constexpr size_t kNotesOfWrite = 128, kNotesOfSecond = 2'048;
   WaitingNotes notes_;
+  size_t notes_lost_ = 0;  // since StoreNotes()
   EqualRefusals refusals_;
   std::vector<AuditRecord> asked_;           // since the last turn, which says what becomes of them
   std::map<GrantId, std::string> ended_by_;  // of those of which the next turn tells

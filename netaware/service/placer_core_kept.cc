@@ -15,7 +15,7 @@ std::optional<GrantId> GrantOfKey(std::string_view key) {
 }  // namespace
 
 void PlacerCore::Keep(StoreChange change, std::optional<GrantId> grant) {
-  KeepAll({.changes = {std::move(change)}, .records = notes_.Take()}, grant);
+  KeepAll({.changes = {std::move(change)}, .records = notes_.Take(kNotesOfWrite)}, grant);
 }
 
 void PlacerCore::KeepAll(StoreTransaction transaction, std::optional<GrantId> grant) {

@@ -74,10 +74,9 @@ void PlacerCore::CompareLedger(const std::string& server, const std::vector<Node
   }
   std::set<GrantId> has;
   for (const NodeGrantState& state : grants) has.insert(state.grant);
-  for (const auto& [id, placed] : placed_) {
-    const Grant* const grant = book_.Find(id);
-    if (has.contains(id) || grant == nullptr || grant->state != State::kGranted) continue;
-    for (const PlacedPart& part : placed.parts) {
+  for (const GrantId& id : book_.placed()) {
+    if (has.contains(id) || book_.Find(id)->state != State::kGranted) continue;
+    for (const PlacedPart& part : placed_.at(id).parts) {
       if (part.server != server) continue;
       LogWarning("server '{}' has lost grant {}: it is to hold it again", Printable(server), GrantText(id));
       Order(server, Kind::kHold, id, now_ms + kHoldMs, part.ticket);

@@ -21,6 +21,7 @@ void PlacerCore::Note(AuditRecord record, int64_t now_ms) {
 
 void PlacerCore::AddNote(const AuditRecord& record) {
   if (notes_.Add(StoredAudit(record))) return;
+  if (++notes_lost_ > 1) return;  // the others are counted
   LogError("not remembered, because the store does not keep up: {} {} {} {}", Printable(record.actor), record.action,
            Printable(record.object), record.outcome);
 }
@@ -58,7 +59,8 @@ void PlacerCore::NoteEnd(const PlacedGrant& placed, const Grant& grant, int64_t 
 void PlacerCore::StoreNotes(int64_t now_ms) {
   NoteAsked();
   for (const AuditRecord& record : refusals_.Ended(now_ms)) AddNote(record);
-  KeepAll({.records = notes_.Take()}, std::nullopt);
+  if (const size_t more = std::exchange(notes_lost_, 0); more > 1) LogError("{} records more are not remembered", more - 1);
+  KeepAll({.records = notes_.Take(now_ms == INT64_MAX ? SIZE_MAX : kNotesOfSecond)}, std::nullopt);
 }
 
 void PlacerCore::NotesNotStored(std::vector<StoreRecord> records) {

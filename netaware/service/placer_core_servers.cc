@@ -51,7 +51,7 @@ StoreChange PlacerCore::RecordOf(const std::string& server) const {
 StoreTransaction PlacerCore::Noted(const char* action, const std::string& server, const std::string& by, std::string text,
                                    int64_t now_ms, StoreChange change) {
   Note({.actor = by, .action = action, .object = server, .text = std::move(text)}, now_ms);
-  return {.changes = {std::move(change)}, .records = notes_.Take()};
+  return {.changes = {std::move(change)}, .records = notes_.Take(kNotesOfWrite)};
 }
 
 void PlacerCore::TakeCordon(const std::string& server, ServerCordon cordon) {
@@ -61,9 +61,8 @@ void PlacerCore::TakeCordon(const std::string& server, ServerCordon cordon) {
 
 void PlacerCore::PlaceElsewhere(const std::string& server, int64_t now_ms) {
   std::vector<GrantId> asked;
-  for (const auto& [id, placed] : placed_) {
-    const Grant* const grant = book_.Find(id);
-    if (grant != nullptr && grant->state == Grant::State::kHolding) asked.push_back(id);
+  for (const GrantId& id : book_.placed()) {
+    if (book_.Find(id)->state == Grant::State::kHolding) asked.push_back(id);
   }
   // One without a part there is not touched.
   for (const GrantId& id : asked) book_.Refused(id, server, now_ms);
@@ -133,8 +132,8 @@ bool PlacerCore::IsGrantedAt(const GrantId& grant, const std::string& server) co
 
 std::vector<GrantView> PlacerCore::GrantsOf(const std::string& server) const {
   std::vector<GrantView> views;
-  for (const auto& [id, placed] : placed_) {
-    if (IsGrantedAt(id, server)) views.push_back(ViewOf(placed, *book_.Find(id)));
+  for (const GrantId& id : book_.placed()) {
+    if (IsGrantedAt(id, server)) views.push_back(ViewOf(placed_.at(id), *book_.Find(id)));
   }
   return views;
 }
@@ -155,7 +154,8 @@ uint32_t PlacerCore::SessionsOf(const std::string& server, const GrantId& grant)
 void PlacerCore::EndDrained(int64_t now_ms) {
   for (const auto& [server, cordon] : cordons_) {
     if (!cordon.ends_ms || std::max(*cordon.ends_ms, drains_from_ms_) > now_ms) continue;
-    for (const auto& [id, placed] : placed_) {
+    const std::set<GrantId> placed = book_.placed();
+    for (const GrantId& id : placed) {
       if (IsGrantedAt(id, server)) (void)Revoke(id, SentenceOf(server, cordon), cordon.by);
     }
   }
@@ -166,7 +166,7 @@ int64_t PlacerCore::NextDrainMs() const {
   for (const auto& [server, cordon] : cordons_) {
     if (!cordon.ends_ms) continue;
     const bool has_some =
-        std::ranges::any_of(placed_, [&, id = server](const auto& each) { return IsGrantedAt(each.first, id); });
+        std::ranges::any_of(book_.placed(), [&, id = server](const GrantId& grant) { return IsGrantedAt(grant, id); });
     if (has_some) next_ms = std::min(next_ms, std::max(*cordon.ends_ms, drains_from_ms_));
   }
   return next_ms;

@@ -62,18 +62,51 @@ void PlacerLoop::Post(Work work) {
   changed_.notify_one();
 }
 
+void PlacerLoop::Post(Origin origin, Work work) {
+  {
+    MutexLock lock(mutex_);
+    posted_.emplace_back(std::move(origin), std::move(work));
+  }
+  changed_.notify_one();
+}
+
+void PlacerLoop::DoSlices(bool all) {
+  has_more_ = false;
+  for (auto queue = queues_.begin(); queue != queues_.end();) {
+    auto& [origin, works] = *queue;
+    const uint64_t until_ns = MonotonicNs() + kSliceNs;
+    for (size_t done = 0; !works.empty(); ++done) {
+      if (!all && origin.kind == PlacerWork::kAsk && !core_.TakesAsks(origin.holder)) break;
+      if (!all && done != 0 && (done == kSliceWorks || MonotonicNs() >= until_ns)) {
+        has_more_ = true;
+        break;
+      }
+      const Work work = std::move(works.front());
+      works.pop_front();
+      work(core_, NowMs());
+    }
+    queue = works.empty() ? queues_.erase(queue) : std::next(queue);
+  }
+}
+
 void PlacerLoop::Run() {
   for (;;) {
     const int64_t until_ms = std::min(core_.NextMs(), clock_ms_ + kClockMs);
     std::vector<Work> work;
+    std::vector<std::pair<Origin, Work>> posted;
+    bool ends = false;
     {
       MutexLock lock(mutex_);
-      while (work_.empty() && !ends_ && NowMs() < until_ms)
+      while (work_.empty() && posted_.empty() && !has_more_ && !ends_ && NowMs() < until_ms)
         changed_.wait_for(mutex_, std::chrono::milliseconds(std::min<int64_t>(until_ms - NowMs(), kClockMs)));
-      if (ends_ && work_.empty()) break;
+      ends = ends_;
+      if (ends && work_.empty() && posted_.empty() && queues_.empty()) break;
       work = std::exchange(work_, {});
+      posted = std::exchange(posted_, {});
     }
+    for (auto& [origin, each] : posted) queues_[std::move(origin)].push_back(std::move(each));
     for (const Work& each : work) each(core_, NowMs());
+    DoSlices(ends);
     const int64_t now_ms = NowMs();
     core_.Turn(now_ms);
     // The store never had them.

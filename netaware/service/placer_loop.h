@@ -3,15 +3,22 @@
 //
 //   PlacerLoop loop(options, signer, *store);
 //   loop.Post([](PlacerCore& core, int64_t now_ms) { ... });         // any thread
+//   loop.Post({PlacerWork::kAsk, "name:alice"}, [](PlacerCore& core, int64_t now_ms) { ... });
+//
+// What one holder wants done delays another's work by a slice for each turn at most. In each turn all of the placer's own work is
+// done, then a slice of each holder's: what servers say, what those want who administer or have a grant, questions, and asks for
+// GPUs. Of a holder whose jobs were not tried yet, asks wait (PlacerCore::TakesAsks()).
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "netaware/service/event_log.h"
@@ -37,13 +44,25 @@ class JobEnd {
   virtual void Tell(const GrantView& view) = 0;
 };
 
+// What is wanted, in the order in which a turn does it.
+enum class PlacerWork { kServer, kHas, kQuestion, kAsk };
+
 class PlacerLoop : private PlacerCore::Outside {
  public:
   static constexpr int64_t kClockMs = 1'000;
   static constexpr int64_t kSilentMs = 15'000;
   static constexpr size_t kServerBytes = 1 << 20;  // of what is kept
   static constexpr size_t kGrantBytes = 8 << 10;
+  // Of a holder's works of one kind, for a turn: so many, or so long, and one at least.
+  static constexpr size_t kSliceWorks = 256;
+  static constexpr uint64_t kSliceNs = 1'000'000;
   using Work = std::function<void(PlacerCore& core, int64_t now_ms)>;
+  struct Origin {
+    PlacerWork kind = PlacerWork::kQuestion;
+    std::string holder{};  // who wants it; empty: it cannot be told
+
+    friend auto operator<=>(const Origin&, const Origin&) = default;
+  };
 
   // `store` outlives it, and is its own. Errors as of PlacerCore::Load().
   static Result<std::unique_ptr<PlacerLoop>> Start(PlacerCore::Options options, TicketSigner signer, Store& store);
@@ -52,8 +71,10 @@ class PlacerLoop : private PlacerCore::Outside {
   // calls does no harm. Once or more, one thread.
   void End() EXCLUDES(mutex_);
 
-  // Any thread; in the order in which they come.
+  // The placer's own work. Any thread; in the order in which they come.
   void Post(Work work) EXCLUDES(mutex_);
+  // A holder's. Any thread; those of one origin in the order in which they come.
+  void Post(Origin origin, Work work) EXCLUDES(mutex_);
 
   // What happened. Any thread.
   EventLog& events() { return events_; }
@@ -88,6 +109,8 @@ class PlacerLoop : private PlacerCore::Outside {
 
   PlacerLoop(PlacerCore::Options options, TicketSigner signer, Store& store);
   void Run() EXCLUDES(mutex_);
+  // A slice of each holder's work; `all`: all of it.
+  void DoSlices(bool all);
   // Once a second: clocks for nodes, and lives of jobs that listen.
   void Tend(int64_t now_ms);
   int64_t NowMs() const;
@@ -102,6 +125,8 @@ class PlacerLoop : private PlacerCore::Outside {
   PlacerCore core_;
   std::map<std::string, Attached> nodes_;
   std::multimap<GrantId, std::weak_ptr<JobEnd>> jobs_;
+  std::map<Origin, std::deque<Work>> queues_;  // none is empty
+  bool has_more_ = false;                      // in the queues, beyond the slices of this turn
   int64_t clock_ms_ = 0;
   std::atomic<size_t> kept_bytes_ = 0;
   std::multimap<GrantId, std::function<void(bool stored)>> after_forgotten_;
@@ -109,6 +134,7 @@ class PlacerLoop : private PlacerCore::Outside {
   Mutex mutex_;
   ConditionVariable changed_;
   std::vector<Work> work_ GUARDED_BY(mutex_);
+  std::vector<std::pair<Origin, Work>> posted_ GUARDED_BY(mutex_);
   bool ends_ GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

@@ -20,9 +20,22 @@ bool WaitingNotes::Add(StoreRecord record) {
   return true;
 }
 
-std::vector<StoreRecord> WaitingNotes::Take() {
+std::vector<StoreRecord> WaitingNotes::Take(size_t of_owner) {
+  const bool is_all = std::ranges::all_of(of_, [&](const auto& each) { return each.second <= of_owner; });
+  std::vector<StoreRecord> all = std::exchange(notes_, {});
   of_.clear();
-  return std::exchange(notes_, {});
+  if (is_all) return all;
+  std::map<std::string, size_t> taken;
+  std::vector<StoreRecord> some;
+  for (StoreRecord& note : all) {
+    if (++taken[note.owner] <= of_owner) {
+      some.push_back(std::move(note));
+    } else {
+      ++of_[note.owner];
+      notes_.push_back(std::move(note));
+    }
+  }
+  return some;
 }
 
 }  // namespace tessera

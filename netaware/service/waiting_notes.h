@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -21,8 +22,8 @@ class WaitingNotes {
 
   // False: it is lost, since nobody has more that wait than its owner. Else, at the bound, the newest of whoever has most is.
   bool Add(StoreRecord record);
-  // All of them, in the order in which they came.
-  std::vector<StoreRecord> Take();
+  // So many of each owner, in the order in which they came; the others wait on.
+  std::vector<StoreRecord> Take(size_t of_owner = SIZE_MAX);
   bool empty() const { return notes_.empty(); }
 
  private:

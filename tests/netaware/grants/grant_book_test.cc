@@ -295,6 +295,93 @@ TEST_F(GrantBookTest, WhatTheStoreHadIsGranted) {
   EXPECT_TRUE(PoolIsEmpty());
 }
 
+// What a job takes does not grow with the jobs of another that wait, in a pool where a look at all GPUs takes long.
+TEST_F(GrantBookTest, AJobCostsNoMoreThoughAnotherHasManyThatWait) {
+  constexpr uint32_t kGpus = 1'024, kMany = 500;
+  for (uint32_t i = 0; i < kGpus / 8; ++i) Join(fmt::format("s{:03}", i), 8);
+  Grant(1, {.gpus = 1, .share = 500'000});
+  uint64_t before = book.looks();
+  ASSERT_TRUE(book.Release(IdOf(1)).ok());
+  Turn();
+  const auto cost_of_one = [&](uint32_t number, const std::string& holder) {
+    before = book.looks();
+    GrantAsk ask = AskOf(number, {.share = 500'000});
+    ask.holder = holder;
+    EXPECT_TRUE(book.Ask(ask, now_ms).ok());
+    Turn();
+    EXPECT_EQ(StateOf(number), State::kHolding);  // in the first turn, whoever waits
+    EXPECT_TRUE(book.Release(IdOf(number)).ok());
+    Turn();
+    return book.looks() - before;
+  };
+  EXPECT_EQ(cost_of_one(2, "name:bob"), kGpus);
+  // Each with a wish of its own, none of which fits: models that there are not now, of a server that is away.
+  Join("away", 1);
+  pool.Leave("away");
+  for (uint32_t i = 0; i < kMany; ++i) {
+    now_ms += GrantBook::kSliceMs;
+    Ask(1'000 + i, {.share = 1 + i, .models = {"another"}});
+    Turn();
+  }
+  for (int i = 0; i < 2 * static_cast<int>(kMany); ++i) now_ms += GrantBook::kSliceMs, Turn();
+  EXPECT_EQ(book.waiting(), kMany);
+  // Its own look, and a slice for the other's that what it gave back may have room for: not one for each.
+  const uint64_t slice = GrantBook::kLooksOfHolder + 2 * (kGpus + 1);
+  for (uint32_t number = 3; number < 10; ++number) {
+    EXPECT_LE(cost_of_one(number, "name:bob"), kGpus + slice);
+  }
+  // In time all are looked at, and no more than a slice each time.
+  now_ms += GrantBook::kLookMs;
+  for (int i = 0; i < 100; ++i) {
+    now_ms += GrantBook::kSliceMs;
+    before = book.looks();
+    Turn();
+    EXPECT_LE(book.looks() - before, slice);
+  }
+}
+
+TEST_F(GrantBookTest, EqualWishesThatDoNotFitAreLookedAtOnce) {
+  Join("one", 8);
+  Grant(1, {.gpus = 8});
+  const uint64_t before = book.looks();
+  for (uint32_t i = 2; i < 402; ++i) Ask(i, {.share = 500'000});
+  EXPECT_EQ(Turn().size(), 400U);  // each is told
+  EXPECT_EQ(book.looks() - before, 2 * 8U);
+  // What becomes free goes to those who came first.
+  ASSERT_TRUE(book.Release(IdOf(1)).ok());
+  Turn();
+  for (uint32_t i = 2; i < 402; ++i) EXPECT_EQ(StateOf(i), i < 18 ? State::kHolding : State::kWaiting) << i;
+}
+
+TEST_F(GrantBookTest, WhatServersSayAgainIsNoReasonToLookAgain) {
+  Join("one", 1);
+  Grant(1, {});
+  Ask(2, {});
+  Turn();
+  const uint64_t before = book.looks();
+  for (int i = 0; i < 50; ++i) {
+    now_ms += 1;
+    ASSERT_TRUE(pool.SetOthers("one", {{.share = 1}}).ok());
+    Turn();
+  }
+  EXPECT_EQ(book.looks(), before);
+  ASSERT_TRUE(pool.SetOthers("one", {{.share = 0}}).ok());
+  Turn();
+  EXPECT_GT(book.looks(), before);
+}
+
+TEST_F(GrantBookTest, WhoHasManyThatWereNotTriedShouldAskForNoMoreNow) {
+  for (uint32_t i = 0; i < 128; ++i) Join(fmt::format("s{:03}", i), 64);
+  for (uint32_t i = 1; i <= GrantBook::kUntriedMax; ++i) Ask(i, {.share = 500'000});
+  EXPECT_FALSE(book.TakesAsks("name:alice"));
+  EXPECT_TRUE(book.TakesAsks("name:bob"));
+  while (!book.TakesAsks("name:alice")) now_ms += GrantBook::kSliceMs, Turn();
+  int slices = 0;
+  while (StateOf(GrantBook::kUntriedMax) == State::kWaiting && slices < 1'000)
+    ++slices, now_ms = std::max(now_ms, book.NextMs()), Turn();
+  EXPECT_EQ(StateOf(GrantBook::kUntriedMax), State::kHolding);
+}
+
 // Servers that refuse, are silent, or answer late; jobs that come, go and fall silent. A server never holds more than it has, a
 // job hears of no grant that is not held everywhere, and at the end nothing is held.
 TEST_F(GrantBookTest, WhateverHappensServersHoldWhatTheyHave) {

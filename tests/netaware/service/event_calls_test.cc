@@ -113,6 +113,41 @@ TEST_F(EventCallsTest, WhoDoesNotReadIsTurnedAwayAndGoesOnBehindWhatHeHas) {
   context.TryCancel();
 }
 
+TEST_F(EventCallsTest, WhoWatchesTooOftenLosesHisOldestWatchAndNobodyElseHis) {
+  using Stream = std::unique_ptr<grpc::ClientReader<Event>>;
+  std::vector<std::unique_ptr<EventService::Stub>> stubs;
+  const auto bobs = Connect("name:bob");
+  std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+  std::vector<Stream> streams;
+  const auto watch = [&](EventService::Stub& stub) {
+    contexts.push_back(std::make_unique<grpc::ClientContext>());
+    contexts.back()->set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+    streams.push_back(stub.WatchEvents(contexts.back().get(), {}));
+  };
+  watch(*bobs);
+  Note(0, 1, "name:bob");
+  Event event;
+  ASSERT_TRUE(streams[0]->Read(&event));  // he is there
+  // One after the other, so that the first is the oldest.
+  constexpr size_t kMost = EventWatches::kBounds.of_holder;
+  Note(1, 2);
+  for (size_t i = 0; i <= kMost; ++i) {
+    const auto connection = i % 16 == 0 ? &stubs.emplace_back(Connect("name:alice")) : &stubs.back();
+    watch(**connection);
+    ASSERT_TRUE(streams.back()->Read(&event));
+  }
+  while (streams[1]->Read(&event)) continue;
+  const grpc::Status status = streams[1]->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(status.error_message(), "too many watch: 64 watches of one holder may, and 1024 in all, and then his oldest ends");
+  Note(2, 3, "name:bob");
+  for (;;) {
+    ASSERT_TRUE(streams[0]->Read(&event));
+    if (event.object() == "2") break;
+  }
+  for (const auto& context : contexts) context->TryCancel();
+}
+
 TEST_F(EventCallsTest, WhatIsAskedForHasBounds) {
   Note(0, 3);
   Note(3, 4, "name:bob");

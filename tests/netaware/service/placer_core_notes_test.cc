@@ -133,9 +133,17 @@ TEST(PlacerCore, OfTooManyThatWaitWhoeverHasMostLosesHisOwn) {
   for (size_t i = 0; i < WaitingNotes::kMost + 10; ++i)
     world.core->Note({.actor = "name:eve", .object = std::to_string(i)}, world.now_ms);
   for (int i = 0; i < 5; ++i) world.core->Note({.actor = "name:bob", .object = "bob's"}, world.now_ms);
+  // No write has more of one than a bound, so that it delays what is of others by that alone.
+  const auto of = [&](const char* actor) { return std::ranges::count(world.records, actor, &AuditRecord::actor); };
+  ASSERT_TRUE(world.core->Join(Node(1, 1), world.now_ms).ok());
+  EXPECT_EQ(of("name:bob"), 5);
+  EXPECT_EQ(of("name:eve"), 128);
   world.core->StoreNotes(world.now_ms);
-  EXPECT_EQ(world.records.size(), WaitingNotes::kMost);
-  EXPECT_EQ(std::ranges::count(world.records, "name:bob", &AuditRecord::actor), 5);
+  EXPECT_EQ(of("name:eve"), 128 + 2'048);
+  for (int i = 0; i < 4; ++i) world.core->StoreNotes(world.now_ms);
+  EXPECT_EQ(of("name:eve") + of("name:bob"), WaitingNotes::kMost - 1);  // and the joining's
+  const auto eves = std::ranges::find_if(world.records, [](const AuditRecord& record) { return record.actor == "name:eve"; });
+  EXPECT_EQ(eves->object, "0");  // in their order
 }
 
 }  // namespace

@@ -45,6 +45,34 @@ class FullStore : public AroundStore {
   std::atomic<bool> full = false;
 };
 
+TEST(PlacerLoop, WhatOneHolderWantsDelaysAnothersByASlice) {
+  FullStore store;
+  const std::unique_ptr<PlacerLoop> loop = PlacerLoop::Start({}, TicketSigner::Make().value(), store).value();
+  // Until all is posted.
+  std::promise<void> posted, asked, served;
+  loop->Post([all = posted.get_future().share()](PlacerCore&, int64_t) { all.wait(); });
+  constexpr size_t kMany = 20 * PlacerLoop::kSliceWorks;
+  size_t done = 0, before_ask = 0, before_server = 0;  // of the loop's thread
+  for (size_t i = 0; i < kMany; ++i) {
+    loop->Post({PlacerWork::kAsk, "name:alice"}, [&](PlacerCore&, int64_t) { ++done; });
+  }
+  loop->Post({PlacerWork::kAsk, "name:bob"}, [&](PlacerCore&, int64_t) {
+    before_ask = done;
+    asked.set_value();
+  });
+  loop->Post({PlacerWork::kServer, "name:gpu7"}, [&](PlacerCore&, int64_t) {
+    before_server = done;
+    served.set_value();
+  });
+  posted.set_value();
+  served.get_future().wait();
+  asked.get_future().wait();
+  EXPECT_EQ(before_server, 0U);
+  EXPECT_LE(before_ask, PlacerLoop::kSliceWorks);
+  loop->End();
+  EXPECT_EQ(done, kMany);
+}
+
 TEST(PlacerLoop, WhoEndsAGrantHearsWhetherTheStoreHasForgottenIt) {
   FullStore store;
   const std::unique_ptr<PlacerLoop> loop = PlacerLoop::Start({}, TicketSigner::Make().value(), store).value();
