@@ -14,7 +14,7 @@ constexpr double kEven = 0.05;
 // With less, or so much less than all, of a GPU NVML's samples say the same whatever they are.
 constexpr double kSome = 0.05;
 // NVML is true where differences have so small a part of the squares that whole samples would give them,
-constexpr double kTruePart = 0.1;
+constexpr double kTruePart = 0.04;
 // and so large a part of the figures is no average of whole samples.
 constexpr double kFinePart = 0.4;
 

@@ -2,7 +2,8 @@
 // when.
 //
 // Time goes in steps of a millisecond. NVML samples six times a second. What a sample says of a process is, of a true NVML, which
-// part of the time since the sample before it had the GPU; of a coarse one, whether it has the GPU now.
+// part of the time since the sample before it had the GPU; of a coarse one, whether it has the GPU now. A nearly whole one is
+// coarse, and says 97 % for all. One that turns is true for two minutes, and nearly whole from then on.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,7 +18,8 @@ namespace {
 
 constexpr uint64_t kMsNs = 1'000'000;
 
-enum class Nvml { kTrue, kCoarse };
+enum class Nvml { kTrue, kCoarse, kNearlyWhole, kTurns };
+constexpr int kTurnsMs = 120'000;
 
 // What one session wants, and does.
 struct Load {
@@ -101,7 +103,10 @@ class Simulated {
       part.reported_ms += ms.reported;
       part.used_ms += ms.used;
       if (!samples) continue;
-      part.sampled += nvml_ == Nvml::kCoarse ? ms.used : std::min(1.0, part.used_ms / (ms_ - sampled_ms_));
+      const bool is_true = nvml_ == Nvml::kTrue || (nvml_ == Nvml::kTurns && ms_ < kTurnsMs);
+      part.sampled += is_true                  ? std::min(1.0, part.used_ms / (ms_ - sampled_ms_))
+                      : nvml_ == Nvml::kCoarse ? ms.used
+                                               : 0.97 * ms.used;
       part.used_ms = 0;
     }
     if (samples) {
@@ -158,12 +163,12 @@ const std::vector<std::vector<Load>> kHonest = {
 };
 
 TEST(AuditNoiseTest, NobodyHonestIsFound) {
-  constexpr unsigned kSeeds = 8;
-  constexpr double kSeconds = 1500;
-  for (const Nvml nvml : {Nvml::kTrue, Nvml::kCoarse}) {
+  constexpr unsigned kSeeds = 20;
+  constexpr double kSeconds = 300;
+  for (const Nvml nvml : {Nvml::kTrue, Nvml::kCoarse, Nvml::kNearlyWhole, Nvml::kTurns}) {
     for (size_t kind = 0; kind < kHonest.size(); ++kind) {
       for (unsigned seed = 0; seed < kSeeds; ++seed) {
-        SCOPED_TRACE(testing::Message() << "kind " << kind << ", seed " << seed << (nvml == Nvml::kTrue ? ", true" : ", coarse"));
+        SCOPED_TRACE(testing::Message() << "kind " << kind << ", seed " << seed << ", NVML " << static_cast<int>(nvml));
         Simulated gpu(nvml, kHonest[kind], seed);
         gpu.RunUntilFound(0, kSeconds);
       }

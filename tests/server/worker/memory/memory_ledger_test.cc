@@ -72,6 +72,18 @@ TEST_F(MemoryLedgerTest, CountsWithoutALimit) {
   EXPECT_TRUE(ledger.Take(1, kKind, kMiB)) << "a device that no page knows";
 }
 
+TEST_F(MemoryLedgerTest, ContextsAndCodeAreToldAndNotHeld) {
+  MemoryLedger ledger = Make();
+  ledger.CountContext(0);
+  ledger.CountContext(0);
+  ledger.CountCode(0, 5 * kMiB);
+  ledger.CountCode(0, 2 * kMiB);
+  ledger.CountCode(1, kMiB);  // a device that no page knows
+  EXPECT_EQ(report().made_contexts.load(), 2u);
+  EXPECT_EQ(report().loaded_bytes.load(), 7 * kMiB);
+  EXPECT_EQ(report().memory_held.load(), 0u);
+}
+
 TEST_F(MemoryLedgerTest, NoMoreThanTheBudgetToTheLastByte) {
   row().memory_limit = row().memory_budget = 10 * kMiB;
   MemoryLedger ledger = Make();
