@@ -208,6 +208,14 @@ void RelayService::HearSilent(const Carry& carry) {
   for (int i = 0; i < count; ++i) {
     RelaySession& session = *static_cast<RelaySession*>(events[i].data.ptr);
     epoll_ctl(silent_ready_.get(), EPOLL_CTL_DEL, session.silent_.get(), nullptr);
+    // Whoever has only left needs no thread.
+    std::byte first{};
+    const ssize_t got = recv(session.silent_.get(), &first, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
+      LogStranger("turned away {}: it connected, said nothing and left", options_.describe(session.silent_.get()));
+      Erase(session);
+      continue;
+    }
     Begin(session, std::move(session.silent_), carry);
   }
 }

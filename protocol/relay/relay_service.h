@@ -140,7 +140,7 @@ class RelayService {
   // Ends a connection so that a newer one has its place.
   void MakeRoom(RelaySession& session);
   void MakeRoomOfProved();
-  // Gives a thread to each connection that has said something.
+  // Gives a thread to each connection that has said something, and forgets those that have left.
   void HearSilent(const Carry& carry);
   // Drops the connections that have said nothing in time; `all`: all that have said nothing.
   void DropSilent(bool all);

@@ -168,6 +168,8 @@ class Strangers(unittest.TestCase):
     def test_who_says_nothing_has_two_seconds_and_who_is_slow_ten(self):
         self.begin("--hello-timeout", "6")
         beginning = BEGINNINGS[self.link]
+        self.connect().close()
+        wait_for(lambda: "said nothing and left" in self.gateway.words(), 20, "the end of the one who only left")
         silent, slow = self.connect(), self.connect(beginning[:1])
         began = time.monotonic()
         wait_for(lambda: closed(silent), 20, "the end of the silent one")
