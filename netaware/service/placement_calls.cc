@@ -155,7 +155,10 @@ grpc::ServerUnaryReactor* PlacementCalls::WithGrant(grpc::CallbackServerContext*
     reactor->Finish(GrpcStatusOf(id.status()));
     return reactor;
   }
-  loop_.Post({PlacerWork::kHas, caller.user}, [=, this, id = *id, act = std::move(act)](PlacerCore& core, int64_t now_ms) {
+  // An end is not heard before the asks that came before it: else such a one would be granted anew.
+  const PlacerLoop::Origin origin = right == Right::kEnd ? PlacerLoop::Origin{PlacerWork::kAsk, caller.holder}
+                                                         : PlacerLoop::Origin{PlacerWork::kHas, caller.user};
+  loop_.Post(origin, [=, this, id = *id, act = std::move(act)](PlacerCore& core, int64_t now_ms) {
     const std::optional<GrantView> view = core.View(id);
     const bool is_own = view && caller.Has(view->grant.ask.holder);
     if (!view && right != Right::kKeep) {
