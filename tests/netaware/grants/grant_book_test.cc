@@ -326,7 +326,7 @@ TEST_F(GrantBookTest, AJobCostsNoMoreThoughAnotherHasManyThatWait) {
   for (int i = 0; i < 2 * static_cast<int>(kMany); ++i) now_ms += GrantBook::kSliceMs, Turn();
   EXPECT_EQ(book.waiting(), kMany);
   // Its own look, and a slice for the other's that what it gave back may have room for: not one for each.
-  const uint64_t slice = GrantBook::kLooksOfHolder + 2 * (kGpus + 1);
+  const uint64_t slice = 16'384 + 2 * (kGpus + 1);
   for (uint32_t number = 3; number < 10; ++number) {
     EXPECT_LE(cost_of_one(number, "name:bob"), kGpus + slice);
   }
