@@ -354,7 +354,7 @@ def main():
         print(json.dumps(result, indent=2))
     else:
         print_table(result)
-    if result["lost"] or result["memory_passed"]:
+    if result["lost"] or result["memory_passed"] or result["late"]:
         for part in (field.pool.placer, field.server):
             print(*[line for line in part.words().splitlines() if re.search("warning|error", line)][-20:], sep="\n", file=sys.stderr)
     sys.stdout.flush()
