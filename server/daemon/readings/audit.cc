@@ -41,6 +41,13 @@ double CoarseVariance(double share, double seconds) {
   return std::max(share * (1 - share), 0.0) * seconds / Audit::kSamplesPerSecond;
 }
 
+// How many of so many seconds say something of their own: of those beyond kCorrelated every other one, since a program may stay
+// in step.
+double Samples(double seconds) {
+  constexpr double kFirst = Audit::kCorrelated;
+  return Audit::kIndependentPerSecond * (seconds <= kFirst ? seconds : kFirst + (seconds - kFirst) / 4);
+}
+
 // How much each sample that is all or nothing says against a share of `share` where they have one of `seen` (Hoeffding 1963): n
 // of them are that many by chance with a probability of exp(-n x divergence) at most.
 double Divergence(double seen, double share) {
@@ -160,8 +167,7 @@ bool Audit::UnderReports(const Track& track, size_t count, uint32_t device, Find
   const double more = sum.seen - reported - (kPart + kRoundingPart) * sum.passed - edges;
   if (more < kTiny) return false;
   *finding = {0, device, sum.passed, 100 * sum.seen / sum.passed, 100 * reported / sum.passed};
-  const double samples = kSamplesPerSecond * sum.passed / std::max(1.0, static_cast<double>(count) / kCorrelated);
-  if (samples * Divergence((reported + more) / sum.passed, reported / sum.passed) >= kEvidence) return true;
+  if (Samples(sum.passed) * Divergence((reported + more) / sum.passed, reported / sum.passed) >= kEvidence) return true;
   if (count < kCorrelated || !IsTrue(device) || !IsSteady(figures, first)) return false;
   return more > kDeviations * std::sqrt(LearnedVariance(device) * static_cast<double>(count) / kCorrelated);
 }

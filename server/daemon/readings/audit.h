@@ -16,12 +16,13 @@
 //   kPart     5 points, which are not looked after: a report is true to two of them, by the GPU's own clock (tests/gpu/quota)
 //   rounding  1 % of T: NVML tells whole per cents
 //   edges     NVML's period begins and ends within a figure. At either end, half of what reported shares differ there
-//   chance    On an H100, figures of a second move in steps of a sixth: a sample may say of a sixth of a second that one process
-//             had all of it. So `more` is not believed until six such samples a second, each all or nothing, have it with a
-//             probability of exp(-kEvidence) at most. Those of kCorrelated seconds count: a program may work in step with the
-//             samples, so that more of them are no truer. A worker that has reported nothing at all cannot be seen by chance.
-//             Where this GPU has shown in kLearnedMin sums of kCorrelated figures that NVML is truer, kDeviations of what these
-//             sums differ by are enough.
+//   chance    On an H100 and an H200 a sample says of a fifth or a sixth of a second that one process had all of it. Tokens and
+//             samples are in step for a while, so that neighbours say the same: the figures of two tenants with half of the GPU
+//             each differ as if there were 2.5 samples a second (tests/gpu/quota, noise). So `more` is not believed until that
+//             many, each all or nothing, have it with a probability of exp(-kEvidence) at most. Of a sum of more than kCorrelated
+//             seconds a quarter of the others count: a program may stay in step. A worker that has reported nothing cannot be
+//             seen by chance. Where this GPU has shown in kLearnedMin sums of kCorrelated figures that NVML is truer, kDeviations
+//             of what these sums differ by are enough.
 //
 // A GPU shows it while two workers or more are on it. Of a worker with an even load, what NVML sees beyond the report is as
 // steady as NVML is true; that a worker under-reports by the same part each second changes nothing about it. Besides, per cents
@@ -55,6 +56,7 @@ class Audit {
   static constexpr double kDeviations = 6;
   static constexpr double kEvidence = 18;  // exp(-18): once in 65 million sums
   static constexpr double kSamplesPerSecond = 6;
+  static constexpr double kIndependentPerSecond = 2.5;
   static constexpr size_t kLate = 2;
   static constexpr size_t kFiguresMin = 3;
   static constexpr size_t kFiguresMax = 40;
