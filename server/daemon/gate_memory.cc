@@ -18,7 +18,7 @@
 
 namespace tessera {
 
-Result<GateMemory> GateMemory::Make(std::span<const GpusMessage::Uuid> gpus) {
+Result<GateMemory> GateMemory::Make(std::span<const GpusMessage::Uuid> gpus, std::span<const uint64_t> context_bytes) {
   GateMemory memory;
   Result<UniqueFd> gate = CreateSegmentFile("tessera-gate", kPageBytes);
   if (!gate.ok()) return gate.status();
@@ -31,7 +31,10 @@ Result<GateMemory> GateMemory::Make(std::span<const GpusMessage::Uuid> gpus) {
     if (!mapping.ok()) return mapping.status();
     auto& page = *reinterpret_cast<GatePage*>(mapping->data());
     page.row_count = static_cast<uint32_t>(std::min(gpus.size(), kGateRowsMax));
-    for (size_t i = 0; i < page.row_count; ++i) std::memcpy(page.rows[i].uuid, gpus[i].data(), gpus[i].size());
+    for (size_t i = 0; i < page.row_count; ++i) {
+      std::memcpy(page.rows[i].uuid, gpus[i].data(), gpus[i].size());
+      if (i < context_bytes.size()) page.further_context_bytes[i].store(context_bytes[i], std::memory_order_relaxed);
+    }
   }
   const std::string same = "/proc/self/fd/" + std::to_string(memory.gate_.get());
   memory.worker_gate_.reset(open(same.c_str(), O_RDONLY | O_CLOEXEC));

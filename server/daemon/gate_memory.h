@@ -15,8 +15,8 @@ namespace tessera {
 
 class GateMemory {
  public:
-  // `gpus`: of the server, in the order of its rows.
-  static Result<GateMemory> Make(std::span<const GpusMessage::Uuid> gpus);
+  // `gpus`: of the server, in the order of its rows. `context_bytes`: what a context takes of each, as far as that is known.
+  static Result<GateMemory> Make(std::span<const GpusMessage::Uuid> gpus, std::span<const uint64_t> context_bytes = {});
 
   // Tells the worker that its session ends, and why.
   void SayEnd(GateEnd why) const;

@@ -112,7 +112,7 @@ DeviceUses WorkerPool::DeviceUsesOfAll() const {
 
 Result<WorkerPool::Process> WorkerPool::Start(const WorkerWish& wish, const UniqueFd* connection) {
   const uint64_t session = next_session_++;
-  Result<GateMemory> gate = GateMemory::Make(gpus_);
+  Result<GateMemory> gate = GateMemory::Make(gpus_, context_bytes_);
   if (!gate.ok()) return gate.status();
   RETURN_IF_ERROR(LimitMemory(wish, *gate));
   Result<std::pair<UniqueFd, UniqueFd>> shares = MakeSocketPair();

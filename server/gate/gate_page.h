@@ -61,6 +61,9 @@ struct GatePage {
   // By row: what the session's first context there takes of the limit; 0: it has its room already. The daemon writes it before
   // the session begins. The broker makes it 0, and nothing else.
   std::atomic<uint64_t> context_bytes[kGateRowsMax];
+  // By row: what each further context of the session takes of the limit, as long as it lives; 0: nobody has measured it. As
+  // `uuid`.
+  std::atomic<uint64_t> further_context_bytes[kGateRowsMax];
 };
 static_assert(sizeof(GatePage) <= 4096);
 static_assert(std::atomic<uint64_t>::is_always_lock_free);

@@ -22,9 +22,8 @@ void MemoryAudit::Hear(const ReportedMessage& reported, const AskOfWorker& ask) 
     track.held.push_back(row.held_bytes);
     const AuditedWorker worker = ask(part.first, part.second);
     const uint64_t context_bytes = ContextBytes(part.second);
-    const uint64_t further = Product(worker.contexts - std::min<uint64_t>(worker.contexts, 1), context_bytes);
-    track.beside_bytes = Sum(
-        context_bytes, std::min(Sum(further, Product(worker.code_bytes, std::max<uint64_t>(worker.contexts, 1))), kBesideMax));
+    track.beside_bytes =
+        Sum(context_bytes, std::min(Product(worker.code_bytes, std::max<uint64_t>(worker.contexts, 1)), kBesideMax));
     track.is_limited = worker.is_limited;
   });
 }

@@ -9,20 +9,18 @@
 // is found, once while the session lives.
 //
 // The ledger (server/worker/memory) counts what a program allocates, whatever the call: blocks, pools, memory of graphs, arrays,
-// variables of modules, and what limits set aside (heap of malloc(), buffer of printf(), stacks and local memory of large
-// kernels). What an honest driver has beside it:
+// variables of modules, contexts but the first, and what limits set aside (heap of malloc(), buffer of printf(), stacks and local
+// memory of large kernels). What an honest driver has beside it:
 //
-//   contexts     what one took there when the server started, for each that the worker has made, whether it lives or not. Limits
-//                begin with what a context has
-//   code         of modules and libraries: at most their images, unpacked, in each context. The worker adds them up as it loads
-//                them, whether the driver takes them late or at once
+//   a context    the first one: what one took there when the server started. Limits begin with what a context has
+//   code         of modules and libraries: at most their images, unpacked, in each context that the worker has made. The worker
+//                adds them up as it loads them, whether the driver takes them late or at once
 //   tables       for streams, events, instances of graphs, pages: for these is the tolerance, kMoreBytes
 //   variables    of modules where the vGPU has no limit: nobody looks for them there. So the tolerance is kUnlimitedMoreBytes,
 //                and nobody is ended for it (Finding::is_sure)
 //
-// What the worker says of contexts and code may be made up. It counts up to kBesideMax beyond the first context. So a worker that
-// lies about everything may hold kBesideMax and kMoreBytes beyond its limit. An honest one with more (four contexts more on a GPU
-// of the present) is found wrongly.
+// What the worker says of code may be made up. It counts up to kBesideMax. So a worker that lies about everything may hold
+// kBesideMax and kMoreBytes beyond its limit.
 //
 // Nobody must be accused wrongly. NVML's figures are late, so the largest report of the last kReportedMax seconds counts. Where
 // it was not measured what a context takes, nobody is ended either.

@@ -14,15 +14,18 @@
 namespace tessera {
 
 void Do_cuCtxCreate_v2(CallContext& call, const cuCtxCreate_v2Request& request) {
-  if (!call.worker().parts().memory().charges().ledger().TakeContext(request.device))
-    return call.Finish(CUDA_ERROR_OUT_OF_MEMORY);
+  MemoryLedger& ledger = call.worker().parts().memory().charges().ledger();
+  if (!ledger.TakeContext(request.device)) return call.Finish(CUDA_ERROR_OUT_OF_MEMORY);
   CUcontext context = nullptr;
   CUresult result = call.driver().cuCtxCreate_v2(&context, request.flags, request.device);
   if (result == CUDA_ERROR_OUT_OF_MEMORY && AskOthersForRoom(call.worker(), request.device, 0)) {
     result = call.driver().cuCtxCreate_v2(&context, request.flags, request.device);
   }
-  if (result != CUDA_SUCCESS) return call.Finish(result);
-  call.worker().parts().memory().charges().ledger().CountContext(request.device);
+  if (result != CUDA_SUCCESS) {
+    ledger.GiveContext(request.device);
+    return call.Finish(result);
+  }
+  ledger.CountContext(request.device);
   // The driver made it current on this thread; what is current travels with every record instead.
   CUcontext popped = nullptr;
   call.driver().cuCtxPopCurrent_v2(&popped);
@@ -36,8 +39,11 @@ void Do_cuCtxCreate_v2(CallContext& call, const cuCtxCreate_v2Request& request) 
 void Do_cuCtxDestroy_v2(CallContext& call, const cuCtxDestroy_v2Request& request) {
   const auto context = call.Use<CUcontext>(request.context);
   if (!call.ok()) return call.Finish(call.error());
+  CUdevice device = CU_DEVICE_INVALID;
+  if (call.worker().SetContext(context) == CUDA_SUCCESS) call.driver().cuCtxGetDevice(&device);
   PrepareContextEnd(call.worker(), request.context, context);
   const CUresult result = call.driver().cuCtxDestroy_v2(context);
+  if (result == CUDA_SUCCESS) call.worker().parts().memory().charges().ledger().GiveContext(device);
   FinishContextEnd(call.worker(), request.context);
   call.Finish(result);
 }

@@ -32,8 +32,21 @@ void PrimaryContexts::EndGreens(HandleId primary) {
 }
 
 CUresult PrimaryContexts::Retain(HandleId id, CUdevice device, unsigned flags) {
-  const DriverTable& driver = worker_.driver();
   MutexLock lock(mutex_);
+  if (held_.contains(device)) return RetainCounted(id, device, flags);
+  MemoryLedger& ledger = worker_.parts().memory().charges().ledger();
+  if (!ledger.TakeContext(device)) return CUDA_ERROR_OUT_OF_MEMORY;
+  const CUresult result = RetainCounted(id, device, flags);
+  if (result == CUDA_SUCCESS) {
+    ledger.CountContext(device);
+  } else {
+    ledger.GiveContext(device);
+  }
+  return result;
+}
+
+CUresult PrimaryContexts::RetainCounted(HandleId id, CUdevice device, unsigned flags) {
+  const DriverTable& driver = worker_.driver();
   CUcontext context = nullptr;
   if (!held_.contains(device)) {
     unsigned present = 0;
@@ -44,7 +57,6 @@ CUresult PrimaryContexts::Retain(HandleId id, CUdevice device, unsigned flags) {
     if (result != CUDA_SUCCESS) return result;
   }
   if (context == nullptr) {
-    if (!worker_.parts().memory().charges().ledger().TakeContext(device)) return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult result = driver.cuDevicePrimaryCtxRetain(&context, device);
     if (result == CUDA_ERROR_OUT_OF_MEMORY && AskOthersForRoom(worker_, device, 0)) {
       result = driver.cuDevicePrimaryCtxRetain(&context, device);
@@ -54,7 +66,6 @@ CUresult PrimaryContexts::Retain(HandleId id, CUdevice device, unsigned flags) {
   if (!worker_.objects().Insert(id, reinterpret_cast<uint64_t>(context))) {
     worker_.End(Status(StatusCode::kProtocolViolation, "a primary context was named by a handle that cannot be"));
   }
-  if (!held_.contains(device)) worker_.parts().memory().charges().ledger().CountContext(device);
   Held& held = held_[device];
   held.id = id;
   held.context = context;
@@ -74,6 +85,7 @@ CUresult PrimaryContexts::Release(CUdevice device) {
   if (--held.retains > 0) return driver.cuDevicePrimaryCtxRelease_v2(device);
   PrepareContextEnd(worker_, held.id, held.context);
   const CUresult result = driver.cuDevicePrimaryCtxRelease_v2(device);
+  worker_.parts().memory().charges().ledger().GiveContext(device);
   FinishContextEnd(worker_, held.id);
   held_.erase(found);
   return result;
@@ -93,6 +105,7 @@ CUresult PrimaryContexts::Reset(CUdevice device) {
   const CUresult result = driver.cuDevicePrimaryCtxReset_v2(device);
   // A reset leaves the retains in force; the client counts its own and asks again before the next use.
   for (unsigned i = 0; i < held.retains; ++i) driver.cuDevicePrimaryCtxRelease_v2(device);
+  worker_.parts().memory().charges().ledger().GiveContext(device);
   FinishContextEnd(worker_, held.id);
   held_.erase(found);
   return result;

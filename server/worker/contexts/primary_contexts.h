@@ -32,6 +32,8 @@ class PrimaryContexts {
     unsigned retains = 0;
   };
 
+  // Retain(), of a context that is counted already.
+  CUresult RetainCounted(HandleId id, CUdevice device, unsigned flags) REQUIRES(mutex_);
   // Takes the context that was retained in advance, when there is one and the client wants it with the flags it has; else ends
   // it. Null: retain one.
   CUcontext TakeWarm(CUdevice device, bool wanted) REQUIRES(mutex_);

@@ -16,7 +16,8 @@ MemoryLedger::MemoryLedger(const DriverTable& driver, const GatePages& pages, St
   if (pages.gate == nullptr || pages.report == nullptr) return;
   for (const int row : GateRowsOf(driver, *pages.gate)) {
     lanes_.push_back(row == kNoRow ? Lane{}
-                                   : Lane{&pages.gate->rows[row], &pages.report->rows[row], &pages.gate->context_bytes[row]});
+                                   : Lane{&pages.gate->rows[row], &pages.report->rows[row], &pages.gate->context_bytes[row],
+                                          &pages.gate->further_context_bytes[row]});
   }
 }
 
@@ -54,14 +55,31 @@ bool MemoryLedger::TakeContext(CUdevice device) {
   uint64_t bytes = 0;
   const auto try_once = [&] {
     MutexLock lock(ask_mutex_);
-    bytes = lane.has_context ? 0 : lane.context_bytes->load(std::memory_order_seq_cst);
-    if (bytes == 0) return true;
-    return lane.has_context = TryTake(lane, MemoryKind::kContexts, bytes);
+    const uint64_t first = lane.has_context ? 0 : lane.context_bytes->load(std::memory_order_seq_cst);
+    const uint64_t further = lane.contexts == 0 ? 0 : lane.further_bytes->load(std::memory_order_relaxed);
+    bytes = first + further;
+    if (bytes != 0 && !TryTake(lane, MemoryKind::kContexts, bytes)) return false;
+    if (first != 0) lane.has_context = true;
+    lane.held_further += further;
+    ++lane.contexts;
+    return true;
   };
   if (try_once()) return true;
   const uint64_t held = lane.report->memory_held.load(std::memory_order_relaxed);
   if (held + bytes > lane.gate->memory_limit.load(std::memory_order_relaxed)) return false;
   return Ask(lane, bytes) && try_once();
+}
+
+void MemoryLedger::GiveContext(CUdevice device) {
+  if (LaneOf(device) == nullptr) return;
+  Lane& lane = lanes_[static_cast<size_t>(device)];
+  MutexLock lock(ask_mutex_);
+  if (lane.contexts == 0) return;
+  // Whichever goes, one that is left is the one that has its room.
+  const uint64_t bytes = lane.contexts == 1 ? 0 : lane.held_further / (lane.contexts - 1);
+  --lane.contexts;
+  lane.held_further -= bytes;
+  if (bytes != 0) Give(device, MemoryKind::kContexts, bytes);
 }
 
 void MemoryLedger::Give(CUdevice device, MemoryKind kind, uint64_t bytes) {

@@ -47,9 +47,11 @@ class MemoryLedger {
   // Counts `bytes` as no longer held: the driver has them back.
   void Give(CUdevice device, MemoryKind kind, uint64_t bytes);
   // Call this before a context is made. If the session began without room for a context, this counts what its first one takes.
-  // False: its vGPU has no room; a later try may find some. What was counted stays until the session ends, however many contexts
-  // it makes. May wait for the broker, as Take().
+  // That stays until the session ends. Further contexts that live beside another are counted as long as they do, by what one took
+  // when the server started. False: the vGPU has no room; a later try may find some. May wait for the broker, as Take().
   bool TakeContext(CUdevice device) EXCLUDES(ask_mutex_);
+  // The context was not made after all, or the driver has it back.
+  void GiveContext(CUdevice device) EXCLUDES(ask_mutex_);
   // Counts `bytes` that are held already and were found by measuring, whatever the limit.
   void Add(CUdevice device, MemoryKind kind, uint64_t bytes);
 
@@ -73,7 +75,11 @@ class MemoryLedger {
     const GatePage::Row* gate = nullptr;  // null: no page knows it
     ReportPage::Row* report = nullptr;
     const std::atomic<uint64_t>* context_bytes = nullptr;  // GatePage's
-    bool has_context = false;                              // its first context was counted; under ask_mutex_
+    const std::atomic<uint64_t>* further_bytes = nullptr;  // GatePage's
+    // Under ask_mutex_:
+    bool has_context = false;   // its first context was counted
+    uint32_t contexts = 0;      // that live
+    uint64_t held_further = 0;  // bytes that are counted of all but one of these
   };
   const Lane* LaneOf(CUdevice device) const;
   static bool TryTake(const Lane& lane, MemoryKind kind, uint64_t bytes);

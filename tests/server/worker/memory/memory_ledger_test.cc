@@ -84,6 +84,41 @@ TEST_F(MemoryLedgerTest, ContextsAndCodeAreToldAndNotHeld) {
   EXPECT_EQ(report().memory_held.load(), 0u);
 }
 
+TEST_F(MemoryLedgerTest, ContextsBesideAnotherAreHeldAsLongAsTheyLive) {
+  row().memory_limit = row().memory_budget = 25 * kMiB;
+  gate_->further_context_bytes[0] = 10 * kMiB;
+  MemoryLedger ledger = Make();
+  EXPECT_TRUE(ledger.TakeContext(0));
+  EXPECT_EQ(ledger.HeldBytes(0), 0u);
+  EXPECT_TRUE(ledger.TakeContext(0));
+  EXPECT_TRUE(ledger.TakeContext(0));
+  EXPECT_FALSE(ledger.TakeContext(0));
+  EXPECT_EQ(ledger.HeldBytes(0, MemoryKind::kContexts), 20 * kMiB);
+  EXPECT_FALSE(ledger.Take(0, kKind, 6 * kMiB));
+  ledger.GiveContext(0);
+  EXPECT_TRUE(ledger.Take(0, kKind, 6 * kMiB));
+  ledger.GiveContext(0);
+  ledger.GiveContext(0);
+  ledger.GiveContext(0);  // one too many
+  EXPECT_EQ(ledger.HeldBytes(0), 6 * kMiB);
+  EXPECT_TRUE(ledger.TakeContext(0));
+  EXPECT_EQ(ledger.HeldBytes(0), 6 * kMiB);
+}
+
+TEST_F(MemoryLedgerTest, AFirstContextWithoutRoomStaysHeldAndFurtherOnesComeAndGo) {
+  row().memory_limit = row().memory_budget = 25 * kMiB;
+  gate_->context_bytes[0] = 10 * kMiB;
+  gate_->further_context_bytes[0] = 10 * kMiB;
+  MemoryLedger ledger = Make();
+  EXPECT_TRUE(ledger.TakeContext(0));
+  EXPECT_TRUE(ledger.TakeContext(0));
+  EXPECT_FALSE(ledger.TakeContext(0));
+  EXPECT_EQ(ledger.HeldBytes(0), 20 * kMiB);
+  ledger.GiveContext(0);
+  ledger.GiveContext(0);
+  EXPECT_EQ(ledger.HeldBytes(0), 10 * kMiB);
+}
+
 TEST_F(MemoryLedgerTest, NoMoreThanTheBudgetToTheLastByte) {
   row().memory_limit = row().memory_budget = 10 * kMiB;
   MemoryLedger ledger = Make();
