@@ -33,6 +33,20 @@ print(bus.value, uuid.raw.hex())
 """
 # What a program without a context is told, whether it can make one, and then for each line whether it can have one and so many MiB.
 MAKES_CONTEXTS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support", "makes_contexts.py")
+# How many contexts it gets, and the free MiB then and after one of them has gone.
+MANY_CONTEXTS = """
+import ctypes
+cuda, contexts, free, total = ctypes.CDLL("libcuda.so.1"), [], ctypes.c_size_t(), ctypes.c_size_t()
+assert cuda.cuInit(0) == 0
+while (result := cuda.cuCtxCreate_v2(ctypes.byref(context := ctypes.c_void_p()), 0, 0)) == 0:
+    contexts.append(context)
+said = [result, len(contexts)]
+for _ in range(2):
+    assert cuda.cuCtxSetCurrent(contexts[0]) == 0 and cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)) == 0
+    said.append(free.value >> 20)
+    assert cuda.cuCtxDestroy_v2(contexts.pop()) == 0
+print(said)
+"""
 MIB = 1 << 20
 LIMIT = 64 * MIB
 
@@ -218,6 +232,14 @@ class Memory(VgpuTest):
         full = self.limited("try", "1", check=False)
         self.assertRegex(full.stderr, r"cuDevicePrimaryCtxRetain\(.*\): 2\n")  # OUT_OF_MEMORY
         self.assertTrue(self.has(384, name="other"))
+
+    def test_further_contexts_of_a_program_are_of_the_limit(self):
+        self.serve(vgpu("small", 0.3, memory="384MiB"), options=("--warm-workers", "1"),
+                   TESSERA_EMULATOR_MEMORY_MIB="1024", TESSERA_EMULATOR_CONTEXT_MIB="64")
+        for _ in range(2):  # they go with their program
+            done = subprocess.run([TESSERA, "run", "--quiet", "--server", self.server.url, "--vgpu", "small", "--", sys.executable, "-c",
+                                   MANY_CONTEXTS], capture_output=True, text=True, timeout=60, env=environment())
+            self.assertEqual((done.stdout, done.returncode), ("[2, 7, 0, 64]\n", 0), done.stderr)
 
     def test_a_program_in_a_full_vgpu_begins_without_a_context(self):
         """And makes one when there is room: beside the limit, or of it."""
