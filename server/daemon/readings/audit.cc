@@ -17,6 +17,7 @@ constexpr double kSome = 0.05;
 constexpr double kTruePart = 0.04;
 // and so large a part of the figures is no average of whole samples.
 constexpr double kFinePart = 0.4;
+constexpr double kHardlyBusy = 0.01;
 
 uint64_t Ms(double seconds) { return static_cast<uint64_t>(seconds * 1000 + 0.5); }
 
@@ -41,11 +42,12 @@ double CoarseVariance(double share, double seconds) {
   return std::max(share * (1 - share), 0.0) * seconds / Audit::kSamplesPerSecond;
 }
 
-// How many of so many seconds say something of their own: of those beyond kCorrelated every other one, since a program may stay
-// in step.
-double Samples(double seconds) {
+// How many samples of so many seconds say something of their own. Of seconds beyond kCorrelated a quarter counts, since a program
+// may stay in step; that is hard for one that is hardly busy.
+double Samples(double seconds, double share) {
   constexpr double kFirst = Audit::kCorrelated;
-  return Audit::kIndependentPerSecond * (seconds <= kFirst ? seconds : kFirst + (seconds - kFirst) / 4);
+  const double each = share <= kHardlyBusy ? Audit::kSamplesPerSecond : Audit::kIndependentPerSecond;
+  return each * (seconds <= kFirst ? seconds : kFirst + (seconds - kFirst) / 4);
 }
 
 // How much each sample that is all or nothing says against a share of `share` where they have one of `seen` (Hoeffding 1963): n
@@ -167,7 +169,8 @@ bool Audit::UnderReports(const Track& track, size_t count, uint32_t device, Find
   const double more = sum.seen - reported - (kPart + kRoundingPart) * sum.passed - edges;
   if (more < kTiny) return false;
   *finding = {0, device, sum.passed, 100 * sum.seen / sum.passed, 100 * reported / sum.passed};
-  if (Samples(sum.passed) * Divergence((reported + more) / sum.passed, reported / sum.passed) >= kEvidence) return true;
+  const double share = reported / sum.passed;
+  if (Samples(sum.passed, share) * Divergence(share + more / sum.passed, share) >= kEvidence) return true;
   if (count < kCorrelated || !IsTrue(device) || !IsSteady(figures, first)) return false;
   return more > kDeviations * std::sqrt(LearnedVariance(device) * static_cast<double>(count) / kCorrelated);
 }

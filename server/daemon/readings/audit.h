@@ -20,9 +20,9 @@
 //             samples are in step for a while, so that neighbours say the same: the figures of two tenants with half of the GPU
 //             each differ as if there were 2.5 samples a second (tests/gpu/quota, noise). So `more` is not believed until that
 //             many, each all or nothing, have it with a probability of exp(-kEvidence) at most. Of a sum of more than kCorrelated
-//             seconds a quarter of the others count: a program may stay in step. A worker that has reported nothing cannot be
-//             seen by chance. Where this GPU has shown in kLearnedMin sums of kCorrelated figures that NVML is truer, kDeviations
-//             of what these sums differ by are enough.
+//             seconds a quarter of the others count: a program may stay in step. Of a worker that is hardly busy all six
+//             samples a second count, and one that has reported nothing cannot be seen by chance. Where this GPU has shown in
+//             kLearnedMin sums of kCorrelated figures that NVML is truer, kDeviations of what these sums differ by are enough.
 //
 // A GPU shows it while two workers or more are on it. Of a worker with an even load, what NVML sees beyond the report is as
 // steady as NVML is true; that a worker under-reports by the same part each second changes nothing about it. Besides, per cents
