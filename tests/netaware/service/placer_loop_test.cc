@@ -48,9 +48,13 @@ class FullStore : public AroundStore {
 TEST(PlacerLoop, WhatOneHolderWantsDelaysAnothersByASlice) {
   FullStore store;
   const std::unique_ptr<PlacerLoop> loop = PlacerLoop::Start({}, TicketSigner::Make().value(), store).value();
-  // Until all is posted.
-  std::promise<void> posted, asked, served;
-  loop->Post([all = posted.get_future().share()](PlacerCore&, int64_t) { all.wait(); });
+  // The loop stands still from before the first of them is posted until all are.
+  std::promise<void> begun, posted, asked, served;
+  loop->Post([&begun, all = posted.get_future().share()](PlacerCore&, int64_t) {
+    begun.set_value();
+    all.wait();
+  });
+  begun.get_future().wait();
   constexpr size_t kMany = 5'000;
   size_t done = 0, before_ask = 0, before_server = 0;  // of the loop's thread
   for (size_t i = 0; i < kMany; ++i) {
