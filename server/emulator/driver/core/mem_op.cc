@@ -2,8 +2,18 @@
 
 #include <time.h>
 
+#include <algorithm>
+
+#include "protocol/base/clock.h"
+
 namespace tessera::emulator {
 namespace {
+
+// How long a wait sleeps between two looks: a part of the time that it has waited so far, within these bounds. Many streams that
+// wait for long would else keep the processors from the one that they wait for.
+constexpr uint64_t kPauseShare = 8;
+constexpr uint64_t kPauseNsMin = 20'000;
+constexpr uint64_t kPauseNsMax = 1'000'000;
 
 template <typename T>
 bool Holds(T value, T wanted, unsigned flags) {
@@ -17,12 +27,14 @@ bool Holds(T value, T wanted, unsigned flags) {
 
 template <typename T>
 CUresult Await(Context& context, uint64_t address, T wanted, unsigned flags) {
-  const timespec pause{0, 20'000};
+  const uint64_t since_ns = MonotonicNs();
   const T* location = reinterpret_cast<const T*>(address);
   while (!context.cancelled()) {
     if (!GetDriver().memory.Usable(address, sizeof(T))) return CUDA_ERROR_ILLEGAL_ADDRESS;
     if (Holds(__atomic_load_n(location, __ATOMIC_ACQUIRE), wanted, flags)) return CUDA_SUCCESS;
     LeaveDevice();
+    const uint64_t pause_ns = std::clamp((MonotonicNs() - since_ns) / kPauseShare, kPauseNsMin, kPauseNsMax);
+    const timespec pause{0, static_cast<long>(pause_ns)};
     nanosleep(&pause, nullptr);
   }
   return CUDA_SUCCESS;
