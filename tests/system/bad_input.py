@@ -1,4 +1,4 @@
-"""What the tests of bad input share: peers that behave badly, and the tables of netaware/cli/README.md that say what users see."""
+"""What the tests of bad input share: peers that behave badly, and the tables of netaware/cli/bad_input.md that say what users see."""
 
 import os
 import pathlib
@@ -12,15 +12,15 @@ import unittest
 
 from product import DAEMON, TESSERA, end_with_test, environment
 
-README = pathlib.Path(__file__).resolve().parents[2] / "netaware/cli/README.md"
-HEADING = "Bad input"  # the table of `tessera run` and of the library
+TABLES = pathlib.Path(__file__).resolve().parents[2] / "netaware/cli/bad_input.md"
+HEADING = "Bad input to `tessera run` and the library"  # the table of `tessera run` and of the library
 RESULTS = {2: "OUT_OF_MEMORY", 46: "DEVICE_UNAVAILABLE", 100: "NO_DEVICE", 101: "INVALID_DEVICE", 200: "INVALID_IMAGE", 209: "NO_BINARY_FOR_GPU", 218: "INVALID_PTX",
            301: "FILE_NOT_FOUND", 803: "SYSTEM_DRIVER_MISMATCH", 999: "UNKNOWN"}
 
 
 def rows_of(heading):
-    """The rows of the table below a heading of the README: the first cell, and the whole line."""
-    section = README.read_text().split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    """The rows of the table below a heading of that file: the first cell, and the whole line."""
+    section = TABLES.read_text().split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
     lines = [line for line in section.splitlines() if line.startswith("|")][2:]
     return {line.split(" | ")[0].lstrip("| "): line for line in lines}
 

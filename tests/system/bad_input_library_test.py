@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Bad input to the library alone, which a program has found by itself: what it is given, the one sentence, the
-CUresult. Row by row of the table "Bad input" of netaware/cli/README.md.
+CUresult. Row by row of the first table of netaware/cli/bad_input.md.
 
 usage: bad_input_library_test.py BUILD_DIRECTORY
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Bad input to `tessera run`: what the user gives, the one sentence, the exit code. Row by row of the table "Bad input" of netaware/cli/README.md.
+"""Bad input to `tessera run`: what the user gives, the one sentence, the exit code. Row by row of the first table of netaware/cli/bad_input.md.
 
 usage: bad_input_run_test.py BUILD_DIRECTORY
 """

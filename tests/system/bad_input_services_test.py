@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Bad input to the programs that serve. Row by row of the table "Bad input to the services" of netaware/cli/README.md.
+"""Bad input to the programs that serve. Row by row of the table "Bad input to the services" of netaware/cli/bad_input.md.
 
 usage: bad_input_services_test.py BUILD_DIRECTORY
 """

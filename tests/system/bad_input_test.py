@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every row of the table "Bad input" of netaware/cli/README.md has a test, and every test of `tessera run` and of the library a row.
+"""Every row of the first table of netaware/cli/bad_input.md has a test, and every test of `tessera run` and of the library a row.
 
 usage: bad_input_test.py BUILD_DIRECTORY
 """

@@ -204,7 +204,7 @@ class Summary(unittest.TestCase):
 
     def test_bad_files(self):
         """Row by row of "Bad input to `tessera trace`"."""
-        table = (ROOT / "netaware/cli/README.md").read_text().split("## Bad input to `tessera trace`\n")[1].split("\n## ")[0]
+        table = (ROOT / "netaware/cli/bad_input.md").read_text().split("## Bad input to `tessera trace`\n")[1].split("\n## ")[0]
         files = {"cannot be read": None, "ends before its end": self.TRACE[:len(self.TRACE) // 2], "is no trace": "[]",
                  "of another release": self.TRACE.replace('"tessera_trace":1', '"tessera_trace":2')}
         for sentence, content in files.items():
