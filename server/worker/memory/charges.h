@@ -12,9 +12,9 @@
 // | arrays, variables of modules and libraries | objects(), as long as their handle lives |
 // | contexts beside another one of the session | the ledger, as long as they live |
 //
-// Memory that outlives its handle, or its call, is counted on: README.md has each such call. A handle that a client uses again
-// for another object, without having freed the first, gives nothing back. The first context (with the local memory that it begins
-// with), code and queues are not the program's, and are not counted. Any thread.
+// Memory that outlives its handle, or its call, is counted on: held_memory.md has each such call. A handle that a client uses
+// again for another object, without having freed the first, gives nothing back. The first context (with the local memory that it
+// begins with), code and queues are not the program's, and are not counted. Any thread.
 #pragma once
 
 #include <cuda.h>
