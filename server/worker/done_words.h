@@ -1,5 +1,5 @@
 // A word in which streams say that they have come so far: seen about a microsecond before an event that is recorded at the same
-// place is done (H200, driver 580: tests/bench/README.md), and looking at it costs no call of the driver.
+// place is done (H200, driver 580: tests/bench/stages.md), and looking at it costs no call of the driver.
 //
 // Each use writes another number. Streams may write in any order, so the word may skip a number; it never shows one too early.
 // Work that fails writes nothing. Whoever waits therefore asks an event as well, now and then.
