@@ -98,7 +98,14 @@ class OneServer(unittest.TestCase):
         self.assertEqual(waits.wait(20), -signal.SIGINT)
         for pipe in (waits.stdin, waits.stdout, waits.stderr):
             pipe.close()
+        of_first = set(self.pool.grants())
         self.assertEqual(end(first), 0)
+
+        def none_left():
+            there = set(self.pool.grants())
+            self.assertLessEqual(there, of_first, "the one that was interrupted has got GPUs")
+            return not there
+        wait_for(none_left, 10, "the end of the first one's vGPUs")
         time.sleep(0.5)
         self.assertEqual(self.pool.grants(), {})
 
