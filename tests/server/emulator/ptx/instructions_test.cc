@@ -1,5 +1,6 @@
 // Single instructions against what an H200 computed (instructions/README.md), over operands full of edges.
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -18,9 +19,11 @@ TEST(Instructions, GiveWhatADeviceGives) {
   ASSERT_GT(expected.size(), 800u);
 
   TestDevice device;
-  auto module = CompileFile(device, "../instructions/instructions.ptx");
+  std::stringstream made;
+  made << std::ifstream(TESSERA_TEST_INSTRUCTIONS).rdbuf();
+  const std::string text = made.str();
+  auto module = CompileText(device, text);
   ASSERT_NE(module, nullptr);
-  const std::string text = ReadPtx("../instructions/instructions.ptx");
   uint64_t* operands[4];
   for (uint32_t i = 0; i < 4; ++i) operands[i] = device.Array(InstructionOperands(i));
   // With the device's full results at hand (record.cc writes them) a difference is shown operand by operand.
