@@ -16,14 +16,14 @@ build: install-dependencies
 
 demo: install-dependencies
 	@cmake --preset $(PRESET) -Wno-dev --log-level=WARNING >/dev/null
-	@echo "building Tessera (some minutes the first time)"
-	@cmake --build --preset $(PRESET) -j$(JOBS) --target product
+	@echo "building the command, the library, a server and the emulated GPU (some minutes the first time)"
+	@NINJA_STATUS="%f of %t, %es: " cmake --build --preset $(PRESET) -j$(JOBS) --target demo_parts
 	@deploy/demo/run $(BUILD)
 
 # A pool of three servers on this host: ten jobs, and a server that is killed.
 demo-cluster: install-dependencies
 	@cmake --preset $(PRESET) -Wno-dev --log-level=WARNING >/dev/null
-	@cmake --build --preset $(PRESET) -j$(JOBS) --target product
+	@NINJA_STATUS="%f of %t, %es: " cmake --build --preset $(PRESET) -j$(JOBS) --target product
 	@deploy/demo/cluster/run $(BUILD)
 
 # Also what tests/tidy needs (clang-format), tests/bench (valgrind), tests/system (prometheus) and tests/rdma: soft-RoCE in a guest.
