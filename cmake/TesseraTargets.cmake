@@ -39,6 +39,10 @@ target_compile_definitions(tessera_settings INTERFACE TESSERA_VERSION="${PROJECT
   SPDLOG_FMT_EXTERNAL CUDA_ENABLE_DEPRECATED)
 # Functions and lines in backtraces, but no variables, most of which are optimised away: a quarter less to compile.
 target_compile_options(tessera_settings INTERFACE $<$<CONFIG:RelWithDebInfo>:-g1>)
+if(CMAKE_UNITY_BUILD)
+  # What a file has for itself is no less its own where a file of several includes it.
+  target_compile_options(tessera_settings INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+endif()
 if(TESSERA_SANITIZE)
   # Not `enum`: the driver's C enums take values that our cuda.h does not name, from programs built against a newer one. Not
   # what the address sanitizer finds as well: that and -O1 -g1 make it compile in half the time.

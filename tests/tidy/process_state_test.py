@@ -77,19 +77,32 @@ ALLOWED = {
 }
 
 
+def sources_of(file):
+    """The sources behind a compiled file, as paths relative to the root: itself, or those that a file of CMake's UNITY_BUILD includes."""
+    file = pathlib.Path(file)
+    if "Unity" in file.parts and file.is_file():
+        return [source for included in re.findall(r'#include "([^"]+)"', file.read_text()) for source in sources_of(included)]
+    return [file.relative_to(sources.ROOT)] if file.is_relative_to(sources.ROOT) else []
+
+
 def object_files():
-    """object file -> source, as a path relative to the root; those that were built."""
+    """object file -> its sources; those that were built."""
     found = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
-        source = pathlib.Path(entry["file"])
         output = re.search(r" -o (\S+)", entry["command"])
-        if output is None or not source.is_relative_to(sources.ROOT):
+        if output is None:
             continue
         file = pathlib.Path(entry["directory"]) / output[1]
-        source = source.relative_to(sources.ROOT)
-        if str(source).startswith(PRODUCT) and file.is_file():
-            found[file] = source
+        those = [source for source in sources_of(entry["file"]) if str(source).startswith(PRODUCT)]
+        if those and file.is_file():
+            found[file] = those
     return found
+
+
+def source_with(variable, those):
+    """Which of the sources has the variable; the first one where none names it."""
+    name = re.split(r"::", variable)[-1]
+    return next((source for source in those if re.search(rf"\b{re.escape(name)}\b", (sources.ROOT / source).read_text())), those[0])
 
 
 def plain(symbol):
@@ -128,13 +141,14 @@ class ProcessState(unittest.TestCase):
         allowed = [expression for expressions in ALLOWED.values() for expression in expressions]
         found, used = set(), set()
         for file, variable in variables(sorted(source_of)):
-            name = f"{source_of[file]}: {variable}"
+            source = source_with(variable, source_of[file])
+            name = f"{source}: {variable}"
             matching = [expression for expression in allowed if re.fullmatch(expression, name)]
             used.update(matching)
-            if not matching and not is_constant((sources.ROOT / source_of[file]).read_text(), variable):
+            if not matching and not is_constant((sources.ROOT / source).read_text(), variable):
                 found.add(name)
         self.assertEqual(sorted(found), [], "these belong to an object (client-stub: root/process_object.h), or to the list with a reason")
-        built = {str(source) for source in source_of.values()}
+        built = {str(source) for those in source_of.values() for source in those}
         stale = [e for e in allowed if e not in used and any(re.match(e.split(": ")[0] + "$", source) for source in built)]
         self.assertEqual(stale, [], "nothing is called that any more")
 
