@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "programs/subcommands.h"
+
 namespace tessera {
 namespace {
 
@@ -26,10 +28,6 @@ std::string Values(const CLI::Option& option) {
     if (letter == ',') letter = ' ';
   }
   return values;
-}
-
-std::vector<const CLI::App*> Commands(const CLI::App& app) {
-  return app.get_subcommands([](const CLI::App*) { return true; });
 }
 
 std::vector<const CLI::Option*> Options(const CLI::App& command) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "programs/manual_text.h"
+#include "programs/subcommands.h"
 
 namespace tessera {
 namespace {
@@ -28,10 +29,6 @@ std::vector<const CLI::Option*> Shown(const CLI::App& app, bool positional) {
   return app.get_options([&](const CLI::Option* option) {
     return !option->get_group().empty() && option->nonpositional() != positional && (!positional || option->get_positional());
   });
-}
-
-std::vector<const CLI::App*> Commands(const CLI::App& app) {
-  return app.get_subcommands([](const CLI::App*) { return true; });
 }
 
 std::string PageName(const CLI::App& app, const CLI::App& command) { return app.get_name() + "-" + command.get_name(); }

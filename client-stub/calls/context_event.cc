@@ -29,13 +29,13 @@ const Context* FindGreen(Call& call, CUgreenCtx handle) {
   return Usable(call, call.session().contexts().FindGreen(HandleId(reinterpret_cast<uint64_t>(handle))));
 }
 
-const Context* FindContext(Call& call, CUcontext handle) {
+const Context* FindUsable(Call& call, CUcontext handle) {
   return call.ok() ? Usable(call, call.session().contexts().Find(handle)) : nullptr;
 }
 
 // 900 when a stream of the context is captured: these captures are invalidated. Those of a primary context's green contexts
 // go on (driver 580). Unlike other calls that concern a whole context these are not "potentially unsafe".
-CUresult CheckCaptures(Call& call, const Context& context) {
+CUresult CheckCapturesOf(Call& call, const Context& context) {
   if (Captures().idle()) return CUDA_SUCCESS;
   return Captures().CheckContext(context.handle.value());
 }
@@ -46,7 +46,7 @@ CUresult Record(Call& call, const Context* context, CUevent event, Request& requ
   if (!call.ok() || context == nullptr) return call.result();
   EventInfo* info = Events().Find(request.hEvent);
   if (info != nullptr && info->context != context->owner().handle) return call.Fail(CUDA_ERROR_INVALID_HANDLE);
-  if (const CUresult legal = CheckCaptures(call, *context); legal != CUDA_SUCCESS) return call.Fail(legal);
+  if (const CUresult legal = CheckCapturesOf(call, *context); legal != CUDA_SUCCESS) return call.Fail(legal);
   Captures().ForgetEvent(request.hEvent.value());
   call.UseContextOf(context->handle);
   if (info != nullptr) call.Changes(&info->changed);
@@ -61,7 +61,7 @@ CUresult Wait(Call& call, const Context* context, CUevent event, Request& reques
   request.hEvent = call.Use(HandleKind::kEvent, event);
   if (!call.ok() || context == nullptr) return call.result();
   const CaptureTable::Caller relaxed{call.thread().number, CU_STREAM_CAPTURE_MODE_RELAXED};
-  if (const CUresult legal = CheckCaptures(call, *context); legal != CUDA_SUCCESS) return call.Fail(legal);
+  if (const CUresult legal = CheckCapturesOf(call, *context); legal != CUDA_SUCCESS) return call.Fail(legal);
   const CUresult captured = Captures().CheckEventQuery(relaxed, request.hEvent.value());
   if (captured != CUDA_SUCCESS) return call.Fail(captured);
   call.UseContextOf(context->handle);
@@ -73,14 +73,14 @@ CUresult Wait(Call& call, const Context* context, CUevent event, Request& reques
 
 CUresult Custom_cuCtxRecordEvent(Call& call, CUcontext hCtx, CUevent hEvent) {
   cuCtxRecordEventRequest request;
-  const Context* context = FindContext(call, hCtx);
+  const Context* context = FindUsable(call, hCtx);
   if (context != nullptr) request.hCtx = context->handle;
   return Record(call, context, hEvent, request);
 }
 
 CUresult Custom_cuCtxWaitEvent(Call& call, CUcontext hCtx, CUevent hEvent) {
   cuCtxWaitEventRequest request;
-  const Context* context = FindContext(call, hCtx);
+  const Context* context = FindUsable(call, hCtx);
   if (context != nullptr) request.hCtx = context->handle;
   return Wait(call, context, hEvent, request);
 }

@@ -17,7 +17,7 @@
 namespace tessera {
 namespace {
 
-struct Tag {
+struct ClusterMapTag {
   static constexpr const char* kName = "1734DC26";
   static constexpr size_t kWords = 17;
 };
@@ -73,7 +73,7 @@ CUresult GetMap(uint8_t** order, uint8_t** groups) {
 }  // namespace
 
 const void* ClusterMap() {
-  static HiddenTable<Tag> table;
+  static HiddenTable<ClusterMapTag> table;
   static const void* const filled = &table.Set(4, &GetMap);
   return filled;
 }

@@ -17,7 +17,7 @@
 namespace tessera {
 namespace {
 
-struct Tag {
+struct CompileCacheTag {
   static constexpr const char* kName = "COMPILE_CACHE";
   static constexpr size_t kWords = 7;
 };
@@ -83,7 +83,7 @@ CUresult ReleaseResult(void* result) {
 }  // namespace
 
 const void* CompileCacheTable() {
-  static HiddenTable<Tag> table;
+  static HiddenTable<CompileCacheTag> table;
   static const void* const filled =
       &table.Set(1, &MakeKey).Set(2, &ReleaseKey).Set(3, &Find).Set(4, &Keep).Set(6, &ReleaseResult);
   return filled;

@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-struct Tag {
+struct ContextChecksTag {
   static constexpr const char* kName = "CONTEXT_CHECKS";
   static constexpr size_t kWords = 15;
 };
@@ -36,7 +36,7 @@ uint32_t DistrustHandles() { return 0; }
 }  // namespace
 
 const void* ContextChecks() {
-  static HiddenTable<Tag> table;
+  static HiddenTable<ContextChecksTag> table;
   static const void* const filled = &table.Set(2, &Kind).Set(3, &DistrustHandles);
   return filled;
 }

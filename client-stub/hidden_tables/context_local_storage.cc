@@ -12,7 +12,7 @@ namespace tessera {
 namespace {
 
 // Finds the context of a handle. Null and all ones mean the calling thread's own.
-CUresult Find(CUcontext handle, Context** context) {
+CUresult FindNamed(CUcontext handle, Context** context) {
   Client& client = Client::Get();
   if (!client.initialized()) return client.NotInitialized();
   Context* current = ThreadState::Current().current();
@@ -27,20 +27,20 @@ CUresult Find(CUcontext handle, Context** context) {
 
 CUresult Put(CUcontext handle, void* key, void* value, LocalStorage::Destructor destructor) {
   Context* context = nullptr;
-  if (const CUresult result = Find(handle, &context); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = FindNamed(handle, &context); result != CUDA_SUCCESS) return result;
   return context->storage.Put(key, value, destructor);
 }
 
 CUresult Remove(CUcontext handle, void* key) {
   Context* context = nullptr;
-  if (const CUresult result = Find(handle, &context); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = FindNamed(handle, &context); result != CUDA_SUCCESS) return result;
   return context->storage.Remove(key);
 }
 
 CUresult Get(void** value, CUcontext handle, void* key) {
   if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Context* context = nullptr;
-  if (const CUresult result = Find(handle, &context); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = FindNamed(handle, &context); result != CUDA_SUCCESS) return result;
   return context->storage.Get(key, value);
 }
 

@@ -14,7 +14,7 @@
 namespace tessera {
 namespace {
 
-struct Tag {
+struct ContextQueriesTag {
   static constexpr const char* kName = "21318C60";
   static constexpr size_t kWords = 93;
 };
@@ -37,7 +37,7 @@ CUresult NumberOfObject(CUcontext, void* object, uint64_t* number) {
 }  // namespace
 
 const void* ContextQueries() {
-  static HiddenTable<Tag> table;
+  static HiddenTable<ContextQueriesTag> table;
   static const void* const filled = &table.Set(4, &ContextNumber).Set(39, &NumberOfObject).Set(51, &ObjectOfStream);
   return filled;
 }

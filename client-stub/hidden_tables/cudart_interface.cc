@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint32_t kWrapperMagic = 0x466243B1;  // image.h
 
-struct Tag {
+struct CudartInterfaceTag {
   static constexpr const char* kName = "CUDART_INTERFACE";
   static constexpr size_t kWords = 13;
 };
@@ -64,7 +64,7 @@ CUresult LoadCompilers() { return CUDA_SUCCESS; }
 }  // namespace
 
 const void* CudartInterface() {
-  static HiddenTable<Tag> table;
+  static HiddenTable<CudartInterfaceTag> table;
   static const void* const filled = &table.Set(1, &LoadModule)
                                          .Set(2, &PrimaryContext)
                                          .Set(3, &GraphicsDevice)

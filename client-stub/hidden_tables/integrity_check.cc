@@ -13,7 +13,7 @@
 namespace tessera {
 namespace {
 
-struct Tag {
+struct IntegrityCheckTag {
   static constexpr const char* kName = "INTEGRITY_CHECK";
   static constexpr size_t kWords = 3;
 };
@@ -69,7 +69,7 @@ Md2Digest IntegrityAnswer(const IntegrityFacts& facts, std::span<const Integrity
 }
 
 const void* IntegrityCheck() {
-  static HiddenTable<Tag> table;
+  static HiddenTable<IntegrityCheckTag> table;
   static const void* const filled = &table.Set(1, &Answer);
   return filled;
 }

@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-struct Tag {
+struct ModuleFunctionsTag {
   static constexpr const char* kName = "6E163FBE";
   static constexpr size_t kWords = 99;
 };
@@ -29,7 +29,7 @@ unsigned VisitFunctions(CUcontext, CUmodule module, void (*visit)(void* user, CU
 }  // namespace
 
 const void* ModuleFunctions() {
-  static HiddenTable<Tag> table;
+  static HiddenTable<ModuleFunctionsTag> table;
   static const void* const filled = &table.Set(7, &VisitFunctions);
   return filled;
 }

@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-struct Tag {
+struct RuntimeHooksTag {
   static constexpr const char* kName = "TOOLS_RUNTIME_CALLBACK_HOOKS";
   static constexpr size_t kWords = 7;
 };
@@ -41,7 +41,7 @@ CUresult StreamNumber(CUcontext, CUstream stream, void* number) {
 }  // namespace
 
 const void* RuntimeHooks() {
-  static HiddenTable<Tag> table;
+  static HiddenTable<RuntimeHooksTag> table;
   static const void* const filled = &table.Set(1, &Deliver)
                                          .Set(2, &CallFlags)
                                          .Set(3, &StreamNumber)

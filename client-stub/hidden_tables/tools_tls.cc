@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-struct Tag {
+struct ToolsTlsTag {
   static constexpr const char* kName = "TOOLS_TLS";
   static constexpr size_t kWords = 3;
 };
@@ -26,7 +26,7 @@ CUresult CurrentContext(CUcontext* context) {
 }  // namespace
 
 const void* ToolsTls() {
-  static HiddenTable<Tag> table;
+  static HiddenTable<ToolsTlsTag> table;
   static const void* const filled = &table.Set(2, &CurrentContext);
   return filled;
 }

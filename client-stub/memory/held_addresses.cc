@@ -11,7 +11,7 @@ namespace tessera {
 namespace {
 
 // User addresses on x86-64 and on arm64 with the usual page tables.
-constexpr uint64_t kUserEnd = uint64_t{1} << 47;
+constexpr uint64_t kAddressesEnd = uint64_t{1} << 47;
 
 // Between them lie position-independent programs and their heaps, on both sides (0x55...). Above, the kernel places
 // what asks for no address, and drivers on servers what they place by themselves (server/worker/high_addresses.h).
@@ -55,7 +55,7 @@ std::optional<Range> HeldAddresses::Hold(uint64_t bytes, uint64_t alignment, std
 }
 
 bool HeldAddresses::HoldAt(const Range& range) {
-  if (range.bytes == 0 || range.bytes > kUserEnd || range.base > kUserEnd - range.bytes) return false;
+  if (range.bytes == 0 || range.bytes > kAddressesEnd || range.base > kAddressesEnd - range.bytes) return false;
   MutexLock lock(mutex_);
   return Take(range);
 }

@@ -13,16 +13,16 @@ namespace tessera {
 
 namespace {
 
-constexpr size_t kLine = 64;
+constexpr size_t kCacheLine = 64;
 
 // Whole lines alone are written past the caches: parts of one would be read first.
 struct Lines {
   Lines(void* to, const void* from, size_t bytes)
       : written(static_cast<char*>(to)), read(static_cast<const char*>(from)), left(bytes) {
-    CopyHere(std::min<size_t>(-reinterpret_cast<uintptr_t>(written) % kLine, left));
+    CopyHere(std::min<size_t>(-reinterpret_cast<uintptr_t>(written) % kCacheLine, left));
   }
-  bool Any() const { return left >= kLine; }
-  void Next() { written += kLine, read += kLine, left -= kLine; }
+  bool Any() const { return left >= kCacheLine; }
+  void Next() { written += kCacheLine, read += kCacheLine, left -= kCacheLine; }
   void End() {
     _mm_sfence();  // before anything that says that it is there
     CopyHere(left);
@@ -62,7 +62,7 @@ void CopyPastCachesBy16(void* to, const void* from, size_t bytes) {
 }
 
 __attribute__((target("avx512f"))) void CopyPastCachesBy64(void* to, const void* from, size_t bytes, ReadAhead ahead) {
-  constexpr size_t kAhead = 16 * kLine;
+  constexpr size_t kAhead = 16 * kCacheLine;
   Lines lines(to, from, bytes);
   for (; lines.Any(); lines.Next()) {
     if (ahead == ReadAhead::kYes) _mm_prefetch(lines.read + kAhead, _MM_HINT_T0);  // beyond the end it does nothing

@@ -65,8 +65,6 @@ std::string Words(const nlohmann::json& list) {
   return text;
 }
 
-std::string Bytes(const nlohmann::json& of, const char* key) { return BytesText(of.at(key).get<uint64_t>()); }
-
 std::string Sessions(uint32_t number) { return fmt::format("{} session{}", number, number == 1 ? "" : "s"); }
 
 std::string ShareOf(const nlohmann::json& gpu) {
@@ -75,8 +73,8 @@ std::string ShareOf(const nlohmann::json& gpu) {
 }
 
 std::string MemoryOf(const nlohmann::json& gpu) {
-  return fmt::format("{} granted, {} of others, {} free", Bytes(gpu, "granted_memory_bytes"), Bytes(gpu, "others_memory_bytes"),
-                     Bytes(gpu, "free_memory_bytes"));
+  return fmt::format("{} granted, {} of others, {} free", BytesAt(gpu, "granted_memory_bytes"),
+                     BytesAt(gpu, "others_memory_bytes"), BytesAt(gpu, "free_memory_bytes"));
 }
 
 // Where in its host.
@@ -96,7 +94,7 @@ std::string GrantLines(const nlohmann::json& gpu, const char* indent) {
   for (const auto& grant : gpu.at("grants")) {
     text += fmt::format("{}grant {} of {}: {:.6g}:{:.6g} of it, {}, {}\n", indent, grant.at("grant").get<std::string>(),
                         grant.at("holder").get<std::string>(), grant.at("share").get<double>(), grant.at("limit").get<double>(),
-                        Bytes(grant, "memory_bytes"), Sessions(grant.at("sessions").get<uint32_t>()));
+                        BytesAt(grant, "memory_bytes"), Sessions(grant.at("sessions").get<uint32_t>()));
   }
   return text;
 }
@@ -160,8 +158,8 @@ std::string GpuText(const nlohmann::json& gpu) {
   return Field("GPU", fmt::format("{}/{}", gpu.at("server").get<std::string>(), gpu.at("gpu").get<int>())) +
          Field("uuid", gpu.at("uuid").get<std::string>()) + Field("model", gpu.at("model").get<std::string>()) +
          Field("state", problem.empty() ? "offered" : "not offered: " + problem) + Field("time", ShareOf(gpu)) +
-         Field("memory", fmt::format("{}; {} in all, {} for a context", MemoryOf(gpu), Bytes(gpu, "memory_bytes"),
-                                     Bytes(gpu, "context_bytes"))) +
+         Field("memory", fmt::format("{}; {} in all, {} for a context", MemoryOf(gpu), BytesAt(gpu, "memory_bytes"),
+                                     BytesAt(gpu, "context_bytes"))) +
          Field("place", PlaceOf(gpu)) + Field("isolation", Words(gpu.at("isolations"))) +
          Field("priority", Words(gpu.at("priorities"))) + GrantLines(gpu, "  ");
 }

@@ -14,8 +14,6 @@
 namespace tessera {
 namespace {
 
-constexpr std::chrono::seconds kAnswerWait(5);
-
 int64_t NowMs() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
@@ -27,10 +25,10 @@ nlohmann::json Problem(const std::pair<int, std::string>& problem) {
 
 nlohmann::json Look(const PoolOptions& options) {
   const std::string url = FindPlacer(options.placer);
-  const auto until = std::chrono::system_clock::now() + kAnswerWait;
+  const auto until = std::chrono::system_clock::now() + kPlacerAnswerWait;
   Result<RpcConnection> connection =
       ConnectRpc(url, {options.certificate, options.key, options.authority}, {.what = "placer", .program = "tessera-placer"},
-                 "start tessera-placer, or correct its address", std::chrono::nanoseconds(kAnswerWait).count());
+                 "start tessera-placer, or correct its address", std::chrono::nanoseconds(kPlacerAnswerWait).count());
   if (!connection.ok()) return Problem(ProblemOf(connection.status()));
   const PlacerCall call(url, until, std::move(*connection));
   const auto stub = control::v1::PlacementService::NewStub(call.channel());

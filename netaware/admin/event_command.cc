@@ -26,7 +26,6 @@ using control::v1::EventService;
 
 constexpr int64_t kMsOfS = 1'000;
 constexpr int64_t kDayS = 86'400;
-constexpr std::chrono::seconds kAnswerWait(5);
 
 class EventCall {
  public:
@@ -58,7 +57,7 @@ class EventCall {
     std::vector<Event> events;  // the newest first
     for (;;) {
       grpc::ClientContext context;
-      context.set_deadline(std::chrono::system_clock::now() + kAnswerWait);
+      context.set_deadline(std::chrono::system_clock::now() + kPlacerAnswerWait);
       EventList page;
       const grpc::Status status = stub->ListEvents(&context, request, &page);
       if (!status.ok()) return status;
@@ -104,7 +103,7 @@ class EventCall {
   // Whether it answers at all.
   grpc::Status Ask(const Channel& channel) {
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + kAnswerWait);
+    context.set_deadline(std::chrono::system_clock::now() + kPlacerAnswerWait);
     control::v1::ListEventsRequest request;
     request.set_since_ms(INT64_MAX);  // none
     request.set_audit(audit_);

@@ -21,13 +21,13 @@ namespace {
 using control::v1::PlacementService;
 using Channel = std::shared_ptr<grpc::Channel>;
 
-constexpr std::chrono::seconds kAnswerWait(5), kPause(1);
+constexpr std::chrono::seconds kPause(1);
 
 grpc::Status Look(const Channel& channel, const PoolOptions& options, PoolView* view) {
   const auto stub = PlacementService::NewStub(channel);
   const bool is_wide = options.output == "wide";
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + kAnswerWait);
+  context.set_deadline(std::chrono::system_clock::now() + kPlacerAnswerWait);
   view->word = options.what;
   if (options.what == "grants" || options.what == "requests") {
     control::v1::GrantList list;

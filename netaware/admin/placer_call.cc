@@ -10,12 +10,6 @@
 #include "protocol/base/printable.h"
 
 namespace tessera {
-namespace {
-
-constexpr std::chrono::seconds kAnswerWait(5);
-
-}  // namespace
-
 int Say(int code, const std::string& sentence) {
   std::fprintf(stderr, "tessera: %s\n", sentence.c_str());
   return code;
@@ -66,10 +60,10 @@ int AtPlacer(const PoolOptions& options, const std::function<int(const PlacerCal
                "no placer is named whose pool it is: give --placer, set TESSERA_PLACER, write it into config.toml, or start "
                "tessera-placer");
   }
-  const auto until = std::chrono::system_clock::now() + kAnswerWait;
-  Result<RpcConnection> connection =
-      ConnectRpc(url, {options.certificate, options.key, options.authority}, {.what = "placer", .program = "tessera-placer"},
-                 "start tessera-placer, or correct --placer (TESSERA_PLACER)", std::chrono::nanoseconds(kAnswerWait).count());
+  const auto until = std::chrono::system_clock::now() + kPlacerAnswerWait;
+  Result<RpcConnection> connection = ConnectRpc(
+      url, {options.certificate, options.key, options.authority}, {.what = "placer", .program = "tessera-placer"},
+      "start tessera-placer, or correct --placer (TESSERA_PLACER)", std::chrono::nanoseconds(kPlacerAnswerWait).count());
   if (!connection.ok()) {
     const auto [code, sentence] = ProblemOf(connection.status());
     return Say(code, sentence + HowPlacerIsTaken(options.placer));

@@ -21,6 +21,9 @@
 
 namespace tessera {
 
+// How long a placer may take to answer.
+inline constexpr std::chrono::seconds kPlacerAnswerWait(5);
+
 // A sentence on stderr. Returns `code`.
 int Say(int code, const std::string& sentence);
 // What to say of a connection that was not made: the exit code and the sentence.

@@ -120,6 +120,8 @@ std::string ModelsOf(const ServerState& server) {
 
 }  // namespace
 
+std::string BytesAt(const nlohmann::json& of, const char* key) { return BytesText(of.at(key).get<uint64_t>()); }
+
 nlohmann::json ServersAsJson(const ServerList& list) {
   nlohmann::json servers = nlohmann::json::array();
   for (const ServerState& server : list.servers()) {

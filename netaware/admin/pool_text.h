@@ -30,6 +30,9 @@ std::string ServersText(const control::v1::ServerList& list, bool wide);
 std::string GpusText(const control::v1::ServerList& list, bool wide);
 std::string GrantsText(const control::v1::GrantList& list, bool wide);
 
+// A size of such JSON, as "20 GiB".
+std::string BytesAt(const nlohmann::json& of, const char* key);
+
 // What a grant has, as "2 x NVIDIA H200 of gpu7 (0.5 of each, 20 GiB)"; "-": nothing.
 std::string GpusOf(const control::v1::GrantState& grant);
 // What was asked for, as "2 GPUs, 0.5:1 of each, 20 GiB".

@@ -21,12 +21,10 @@ namespace {
 using control::v1::PlacementService;
 using Channel = std::shared_ptr<grpc::Channel>;
 
-constexpr std::chrono::seconds kAnswerWait(5);
-
 // One look, as it is printed.
 grpc::Status Look(const Channel& channel, const PoolOptions& options, bool again, std::string* text) {
   const auto stub = PlacementService::NewStub(channel);
-  const auto until = std::chrono::system_clock::now() + kAnswerWait;
+  const auto until = std::chrono::system_clock::now() + kPlacerAnswerWait;
   control::v1::ServerList servers;
   control::v1::GrantList grants;
   {

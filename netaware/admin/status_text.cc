@@ -45,7 +45,6 @@ void Add(const nlohmann::json& from, const char* key, nlohmann::json* to) {
 }
 
 std::string Share(const nlohmann::json& of, const char* key) { return fmt::format("{:.6g}", of.at(key).get<double>()); }
-std::string Bytes(const nlohmann::json& of, const char* key) { return BytesText(of.at(key).get<uint64_t>()); }
 std::string Number(const nlohmann::json& of, const char* key) { return std::to_string(of.at(key).get<uint64_t>()); }
 
 std::string Counted(const nlohmann::json& of, const char* key, const char* word) {
@@ -59,7 +58,7 @@ Rows ServersRows(const nlohmann::json& status) {
     const auto problem = server.at("problem").get<std::string>();
     rows.push_back({server.at("server").get<std::string>(), std::to_string(server.at("gpus").size()),
                     Share(server, "granted_share"), Share(server, "others_share"), Share(server, "free_share"),
-                    Bytes(server, "memory_bytes"), Bytes(server, "free_memory_bytes"), Number(server, "grants"),
+                    BytesAt(server, "memory_bytes"), BytesAt(server, "free_memory_bytes"), Number(server, "grants"),
                     Number(server, "sessions"), problem.empty() ? "offered" : "not offered: " + problem});
   }
   return rows;
@@ -86,7 +85,7 @@ std::string TotalsLine(const std::string& placer, const nlohmann::json& totals) 
   return fmt::format("{}: {}{}, {}; of the GPUs' time {} granted, {} free; {} of memory free; {}{}, {}\n", Printable(placer),
                      Counted(totals, "servers", "server"), servers == offered ? "" : fmt::format(" ({} offered)", offered),
                      Counted(totals, "gpus", "GPU"), Share(totals, "granted_share"), Share(totals, "free_share"),
-                     Bytes(totals, "free_memory_bytes"), Counted(totals, "grants", "grant"),
+                     BytesAt(totals, "free_memory_bytes"), Counted(totals, "grants", "grant"),
                      waiting == 0 ? "" : fmt::format(" and {} that wait{}", waiting, waiting == 1 ? "s" : ""),
                      Counted(totals, "sessions", "session"));
 }

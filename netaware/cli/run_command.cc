@@ -28,11 +28,6 @@
 namespace tessera {
 namespace {
 
-int Refuse(const ServerProblem& problem) {
-  if (!problem.sentence.empty()) std::fprintf(stderr, "tessera: %s\n", problem.sentence.c_str());
-  return problem.exit_code;
-}
-
 void PrependPath(const char* variable, const std::string& directory) {
   const char* present = getenv(variable);
   setenv(variable, (present != nullptr && *present != '\0' ? directory + ":" + present : directory).c_str(), 1);

@@ -1,6 +1,7 @@
 #include "netaware/cli/server_check.h"
 
 #include <unistd.h>
+#include <cstdio>
 
 #include <algorithm>
 #include <utility>
@@ -56,6 +57,11 @@ constexpr useconds_t kFirstPauseUs = 50'000;
 constexpr useconds_t kLongestPauseUs = 1'000'000;
 
 }  // namespace
+
+int Refuse(const ServerProblem& problem) {
+  if (!problem.sentence.empty()) std::fprintf(stderr, "tessera: %s\n", problem.sentence.c_str());
+  return problem.exit_code;
+}
 
 ServerProblem WaitForPlace(const ServerAddress& address, uint64_t wait_ms, ServerReport* report, const std::string& vgpus,
                            const std::vector<std::byte>& ticket) {

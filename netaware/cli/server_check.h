@@ -21,6 +21,8 @@ struct ServerProblem {
   int exit_code = kExitOk;
   std::string sentence;  // what happened, to what, what to do next
 };
+// Says the sentence, if there is one, on stderr, and returns the exit code.
+int Refuse(const ServerProblem& problem);
 
 // Asks the server what it is, and `ask` of its devices or of `device`, and fills in `*report`. A problem when nobody answers
 // there, or somebody of another version (then version and hash of the report are filled in). Opens no session.

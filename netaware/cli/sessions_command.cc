@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <charconv>
-#include <cstdio>
 #include <cstdlib>
 #include <vector>
 
@@ -14,11 +13,6 @@
 
 namespace tessera {
 namespace {
-
-int Refuse(const ServerProblem& problem) {
-  if (!problem.sentence.empty()) std::fprintf(stderr, "tessera: %s\n", problem.sentence.c_str());
-  return problem.exit_code;
-}
 
 bool ParseSession(const std::string& text, uint64_t* session) {
   const char* const end = text.data() + text.size();

@@ -13,7 +13,6 @@ namespace {
 using Kind = GrantAction::Kind;
 
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
-constexpr int64_t kNsOfMs = 1'000'000;
 
 bool HasEnded(Grant::State state) { return state >= Grant::State::kReleased; }
 

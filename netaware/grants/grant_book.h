@@ -34,6 +34,8 @@
 
 namespace tessera {
 
+inline constexpr int64_t kNsOfMs = 1'000'000;
+
 class GrantBook {
  public:
   static constexpr int64_t kAnswerMs = 1'000;   // for a server to hold a part

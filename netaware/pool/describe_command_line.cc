@@ -5,7 +5,7 @@
 namespace tessera {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kDescribeFooter =
     R"(server  by its name: its addresses, whether it is offered, who has cordoned it and why, its GPUs and who has what of them
 gpu     by its UUID, or as SERVER/NUMBER: what of it is granted, taken by others and free, and to whom
 grant   by its id: its holder, what was asked, its state, and what it has of which server, with the sessions there
@@ -29,7 +29,7 @@ void AddDescribeCommand(CLI::App& app, PoolOptions* options) {
   describe->add_option("name", options->name, "its name")->required()->type_name("NAME");
   AddTextOrData(*describe, options);
   AddPlacer(*describe, options);
-  describe->footer(kFooter);
+  describe->footer(kDescribeFooter);
   describe->callback([options] { options->command = "describe"; });
 }
 

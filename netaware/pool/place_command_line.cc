@@ -5,7 +5,7 @@
 namespace tessera {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kPlaceFooter =
     R"(Says which servers and GPUs a job with these options would have now, or why it would wait, or that it never fits. Nothing is held: the
 next job may have them. 'tessera run' takes the same options, and places.
 
@@ -23,7 +23,7 @@ void AddPlaceCommand(CLI::App& app, PoolOptions* options) {
   AddJobOptions(*place, &options->job);
   AddTextOrData(*place, options);
   AddIdentity(*place, options);
-  place->footer(kFooter);
+  place->footer(kPlaceFooter);
   place->callback([options] {
     if (!options->dry_run)
       throw CLI::ValidationError("place", "'tessera run' is what places jobs, this shows where: give --dry-run");

@@ -5,7 +5,7 @@
 namespace tessera {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kStatusFooter =
     R"(Of a server: --server, else TESSERA_SERVER. Of a pool, when no server is named: --placer, else TESSERA_PLACER, else that of
 config.toml, else this user's own. Where there is none either: the server of this host at its default socket. A pool is shown as its servers with what of their GPUs' time (shares) and memory is granted, has
 others (vGPUs that are no grant's), and is free; the requests that wait, and the grants with their holders and sessions: yours, or
@@ -19,7 +19,7 @@ CLI::App* Add(CLI::App& app, const char* name, const char* what, PoolOptions* op
       ->check(CLI::IsMember({"text", "wide", "json", "yaml"}))
       ->capture_default_str();
   AddPlacerAddress(*command, options);
-  command->footer(kFooter);
+  command->footer(kStatusFooter);
   command->callback([options, name] { options->command = name; });
   return command;
 }

@@ -11,9 +11,9 @@
 namespace tessera {
 namespace {
 
-constexpr uint8_t kVersion = 1;
+constexpr uint8_t kAuditVersion = 1;
 constexpr size_t kNameBytesMax = 256;
-constexpr size_t kTextBytesMax = 1'024;
+constexpr size_t kAuditTextBytesMax = 1'024;
 constexpr size_t kServersMax = 8;
 
 const std::string& OwnerOf(const AuditRecord& record) {
@@ -34,13 +34,13 @@ bool AuditRecord::IsOf(std::string_view name) const {
 
 StoreRecord StoredAudit(const AuditRecord& record) {
   Encoder out;
-  out.Pod(kVersion);
+  out.Pod(kAuditVersion);
   for (const std::string* text : {&record.actor, &record.action, &record.object, &record.outcome, &record.holder})
     out.String(Printable(*text, kNameBytesMax));
   const size_t servers = std::min(record.servers.size(), kServersMax);
   out.Pod(static_cast<uint32_t>(servers));
   for (size_t i = 0; i < servers; ++i) out.String(Printable(record.servers[i], kNameBytesMax));
-  out.String(Printable(record.text, kTextBytesMax));
+  out.String(Printable(record.text, kAuditTextBytesMax));
   return {.time_ms = record.time_ms,
           .value = {reinterpret_cast<const char*>(out.bytes().data()), out.bytes().size()},
           .owner = Printable(OwnerOf(record), kNameBytesMax)};
@@ -49,12 +49,12 @@ StoreRecord StoredAudit(const AuditRecord& record) {
 Result<AuditRecord> ReadAudit(const StoreRecord& record) {
   Decoder in(std::as_bytes(std::span(record.value)));
   AuditRecord read{.number = record.number, .time_ms = record.time_ms};
-  if (in.Pod<uint8_t>() != kVersion) in.Fail();
+  if (in.Pod<uint8_t>() != kAuditVersion) in.Fail();
   for (std::string* text : {&read.actor, &read.action, &read.object, &read.outcome, &read.holder})
     *text = Printable(in.String(kNameBytesMax), kNameBytesMax);
   read.servers.resize(in.CountOf(kServersMax, sizeof(uint32_t)));
   for (std::string& server : read.servers) server = Printable(in.String(kNameBytesMax), kNameBytesMax);
-  read.text = Printable(in.String(kTextBytesMax), kTextBytesMax);
+  read.text = Printable(in.String(kAuditTextBytesMax), kAuditTextBytesMax);
   if (!in.AtEnd()) return Status(StatusCode::kProtocolViolation, "a record that was kept is damaged");
   return read;
 }

@@ -9,8 +9,8 @@
 namespace tessera {
 namespace {
 
-constexpr uint8_t kVersion = 2;
-constexpr size_t kTextBytesMax = 256;
+constexpr uint8_t kPlacedVersion = 2;
+constexpr size_t kPlacedTextBytesMax = 256;
 constexpr size_t kModelsMax = 64;
 
 }  // namespace
@@ -19,7 +19,7 @@ std::string KeyOfPlaced(const GrantId& grant) { return std::string(kPlacedKeys) 
 
 std::string StoredPlaced(const PlacedGrant& grant) {
   Encoder out;
-  out.Pod(kVersion);
+  out.Pod(kPlacedVersion);
   out.Pod(grant.ask.id);
   out.String(grant.ask.holder);
   out.String(grant.request_id);
@@ -53,10 +53,10 @@ std::string StoredPlaced(const PlacedGrant& grant) {
 Result<PlacedGrant> ReadPlaced(std::string_view value) {
   Decoder in(std::as_bytes(std::span(value)));
   PlacedGrant grant;
-  if (in.Pod<uint8_t>() != kVersion) in.Fail();
+  if (in.Pod<uint8_t>() != kPlacedVersion) in.Fail();
   in.Pod(&grant.ask.id);
   grant.ask.holder = GetHolder(in);
-  grant.request_id = in.String(kTextBytesMax);
+  grant.request_id = in.String(kPlacedTextBytesMax);
   Wish& wish = grant.ask.wish;
   in.Pod(&wish.gpus);
   in.Pod(&wish.share);
@@ -65,19 +65,19 @@ Result<PlacedGrant> ReadPlaced(std::string_view value) {
   if (has_memory) wish.memory_bytes = memory_bytes;
   in.Pod(&wish.processes);
   wish.models.resize(in.CountOf(kModelsMax, sizeof(uint32_t)));
-  for (std::string& model : wish.models) model = in.String(kTextBytesMax);
+  for (std::string& model : wish.models) model = in.String(kPlacedTextBytesMax);
   in.Pod(&wish.same_server);
-  wish.isolation = in.String(kTextBytesMax);
-  wish.priority = in.String(kTextBytesMax);
+  wish.isolation = in.String(kPlacedTextBytesMax);
+  wish.priority = in.String(kPlacedTextBytesMax);
   in.Pod(&grant.ask.limit);
   in.Pod(&grant.ask.wait_ms);
   grant.parts.resize(in.CountOf(Placement::kPartsMax, 2 * sizeof(uint32_t)));
   for (PlacedPart& part : grant.parts) {
-    part.server = in.String(kTextBytesMax);
+    part.server = in.String(kPlacedTextBytesMax);
     part.gpus.resize(in.CountOf(Placement::kGpusOfPartMax, 3 * sizeof(uint32_t) + sizeof(uint64_t)));
     for (PlacedGpu& gpu : part.gpus) {
-      gpu.uuid = in.String(kTextBytesMax);
-      gpu.model = in.String(kTextBytesMax);
+      gpu.uuid = in.String(kPlacedTextBytesMax);
+      gpu.model = in.String(kPlacedTextBytesMax);
       in.Pod(&gpu.number);
       in.Pod(&gpu.memory_bytes);
     }

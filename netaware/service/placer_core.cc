@@ -18,8 +18,6 @@ namespace {
 
 using Kind = PlacerOrder::Kind;
 
-constexpr int64_t kNsOfMs = 1'000'000;
-
 Status Wrong(std::string why) { return Status(StatusCode::kInvalidArgument, std::move(why)); }
 
 Status NoGrant(const GrantId& grant) {

@@ -13,8 +13,6 @@ namespace {
 using Kind = PlacerOrder::Kind;
 using State = Grant::State;
 
-constexpr int64_t kNsOfMs = 1'000'000;
-
 }  // namespace
 
 Status PlacerCore::Join(JoiningNode node, int64_t now_ms) {

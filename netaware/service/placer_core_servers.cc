@@ -13,7 +13,6 @@
 namespace tessera {
 namespace {
 
-constexpr int64_t kNsOfMs = 1'000'000;
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
 Status CheckServer(const Inventory& pool, const std::string& server) {

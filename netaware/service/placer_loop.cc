@@ -12,8 +12,6 @@
 namespace tessera {
 namespace {
 
-constexpr int64_t kNsOfMs = 1'000'000;
-
 int64_t SteadyMs() { return static_cast<int64_t>(MonotonicNs()) / kNsOfMs; }
 
 int64_t WallMs() {

@@ -8,11 +8,11 @@
 namespace tessera {
 namespace {
 
-constexpr double kNsPerUs = 1000;
+constexpr double kNsOfUs = 1000;
 constexpr double kNsMax = 1e18;  // thirty years: the end of what begins then fits as well
 constexpr double kProgram = 1;   // its process in the file
 
-int64_t Ns(double us) { return static_cast<int64_t>(std::clamp(us * kNsPerUs, 0.0, kNsMax)); }
+int64_t Ns(double us) { return static_cast<int64_t>(std::clamp(us * kNsOfUs, 0.0, kNsMax)); }
 
 // A number of a thread, or a count; others are nothing.
 template <typename T>

@@ -24,7 +24,7 @@ Prefix ReadPrefix(const std::byte* from) {
 // The half of a position that a futex can wait on (x86-64 is little-endian: the low word comes first).
 const void* FutexWord(const std::atomic<uint64_t>& position) { return &position; }
 
-Status Violation(const char* what) {
+Status RulesBroken(const char* what) {
   return Status(StatusCode::kProtocolViolation, std::string("the peer broke the rules of a ring: ") + what);
 }
 
@@ -162,7 +162,7 @@ Status RingProducer::WaitForSpace(size_t size, uint64_t deadline_ns, const StopP
     FutexWait(FutexWord(memory_.header->tail), static_cast<uint32_t>(tail), timeout_ns);
   };
   RETURN_IF_ERROR(SpinThenSleep(spin_, ready, sleep, deadline_ns, stop));
-  if (broken()) return Violation("impossible tail");
+  if (broken()) return RulesBroken("impossible tail");
   return Status::Ok();
 }
 
@@ -173,7 +173,7 @@ Status RingProducer::WaitForRelease(uint64_t position, uint64_t deadline_ns, con
     if (!ready()) FutexWait(FutexWord(memory_.header->tail), static_cast<uint32_t>(position), timeout_ns);
   };
   RETURN_IF_ERROR(SpinThenSleep(spin_, ready, sleep, deadline_ns, stop));
-  if (broken()) return Violation("impossible tail");
+  if (broken()) return RulesBroken("impossible tail");
   return Status::Ok();
 }
 
@@ -193,14 +193,14 @@ void RingProducer::PublishTo(uint64_t position) { Publish(position); }
 Result<uint64_t> RingProducer::Released() {
   std::optional<View> view = Look();
   while (!view && !broken()) view = Look();  // another thread published meanwhile
-  if (broken()) return Violation("impossible tail");
+  if (broken()) return RulesBroken("impossible tail");
   return view->tail;
 }
 
 Status RingProducer::GoOn() {
   head_.store(memory_.header->head.load(std::memory_order_seq_cst), std::memory_order_release);
   const std::optional<View> view = Look();
-  if (!view || view->head % kRingRecordAlignment != 0) return Violation("impossible head or tail");
+  if (!view || view->head % kRingRecordAlignment != 0) return RulesBroken("impossible head or tail");
   seen_tail_ = view->tail;
   return Status::Ok();
 }
@@ -316,7 +316,7 @@ Status RingConsumer::WaitForCall(uint64_t position, uint64_t deadline_ns, const 
     FutexWait(FutexWord(memory_.header->head), static_cast<uint32_t>(position), timeout_ns);
   };
   RETURN_IF_ERROR(SleepUntil(ready, sleep, deadline_ns, stop));
-  if (broken()) return Violation("impossible head or record size");
+  if (broken()) return RulesBroken("impossible head or record size");
   return Status::Ok();
 }
 
@@ -336,7 +336,7 @@ Status RingConsumer::WaitWhileHead(const Position& at, uint64_t deadline_ns, con
     FutexWait(FutexWord(memory_.header->head), static_cast<uint32_t>(head), timeout_ns);
   };
   RETURN_IF_ERROR(SpinThenSleep(spin_, ready, sleep, deadline_ns, stop));
-  if (broken()) return Violation("impossible head or record size");
+  if (broken()) return RulesBroken("impossible head or record size");
   return Status::Ok();
 }
 
@@ -345,7 +345,7 @@ Status RingConsumer::GoOn() {
   tail_.store(tail, std::memory_order_relaxed);
   seen_head_ = tail;
   Published();
-  if (broken() || tail % kRingRecordAlignment != 0) return Violation("impossible head or tail");
+  if (broken() || tail % kRingRecordAlignment != 0) return RulesBroken("impossible head or tail");
   return Status::Ok();
 }
 

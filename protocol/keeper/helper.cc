@@ -23,8 +23,6 @@ namespace {
 
 // How long opening a file may take, or an act.
 constexpr uint64_t kFileTimeoutNs = 10'000'000'000;
-// How long a name lookup may take: resolvers ask several name servers, several times.
-constexpr uint64_t kLookupTimeoutNs = 60'000'000'000;
 
 Status NoneOfThese(const std::string& what) {
   return Status(StatusCode::kPermissionDenied, "'" + what + "' is none of what this service has others do");

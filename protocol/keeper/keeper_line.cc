@@ -17,8 +17,6 @@ namespace {
 constexpr uint64_t kTakeOverTimeoutNs = 20'000'000'000;
 // How long the keeper may take to open a file. It does little else.
 constexpr uint64_t kOpenTimeoutNs = 5'000'000'000;
-// How long a name lookup may take: resolvers ask several name servers, several times.
-constexpr uint64_t kLookupTimeoutNs = 60'000'000'000;
 // The pause between two attempts to connect to a server that has no room for connections.
 constexpr int kDialPauseMs = 10;
 

@@ -28,6 +28,9 @@
 
 namespace tessera {
 
+// How long a name lookup may take: resolvers ask several name servers, several times.
+inline constexpr uint64_t kLookupTimeoutNs = 60'000'000'000;
+
 enum class KeeperWord : uint32_t {
   kStart = 1,    // value: process id of the keeper; session: the first number that is free; text: StartText
   kSession = 2,  // with the descriptors of KeptSession: page, socket, rings, staging, and peer_process if there is one

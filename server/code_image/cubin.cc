@@ -20,7 +20,7 @@ constexpr uint32_t kReservedSharedBytes = 1024;  // the system's share of each b
 constexpr uint32_t kSharedMemoryOfDebugger = 0x7000000A;  // sh_type of .nv_debug.shared: has a size but no bytes in the file
 constexpr uint64_t kMaxSections = 1 << 20;
 
-Status Bad(const char* what) { return Status(StatusCode::kInvalidArgument, fmt::format("a cubin {}", what)); }
+Status BadCubin(const char* what) { return Status(StatusCode::kInvalidArgument, fmt::format("a cubin {}", what)); }
 
 struct Section {
   Elf64_Shdr header;
@@ -34,11 +34,12 @@ struct File {
 };
 
 Status ReadHeader(Bytes bytes, Elf64_Ehdr* header) {
-  if (!bytes.Read(0, header) || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return Bad("has no ELF header");
+  if (!bytes.Read(0, header) || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return BadCubin("has no ELF header");
   if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_ident[EI_DATA] != ELFDATA2LSB) {
     return Status(StatusCode::kUnsupported, "a cubin is not a 64-bit little-endian ELF file");
   }
-  if (header->e_shnum != 0 && header->e_shentsize != sizeof(Elf64_Shdr)) return Bad("has section headers of an unknown size");
+  if (header->e_shnum != 0 && header->e_shentsize != sizeof(Elf64_Shdr))
+    return BadCubin("has section headers of an unknown size");
   return Status::Ok();
 }
 
@@ -48,25 +49,26 @@ Result<File> ReadSections(std::span<const std::byte> data) {
   uint64_t count = file.header.e_shnum, names = file.header.e_shstrndx;
   if (count == 0 && file.header.e_shoff != 0) {  // more than fit the header: the first section says how many
     Elf64_Shdr first;
-    if (!file.bytes.Read(file.header.e_shoff, &first)) return Bad("has its section headers outside the file");
+    if (!file.bytes.Read(file.header.e_shoff, &first)) return BadCubin("has its section headers outside the file");
     count = first.sh_size;
     if (names == SHN_XINDEX) names = first.sh_link;
   }
   if (count > kMaxSections || !file.bytes.Contains(file.header.e_shoff, count * sizeof(Elf64_Shdr))) {
-    return Bad("has its section headers outside the file");
+    return BadCubin("has its section headers outside the file");
   }
   file.sections.resize(count);
   for (uint64_t i = 0; i < count; ++i) file.bytes.Read(file.header.e_shoff + i * sizeof(Elf64_Shdr), &file.sections[i].header);
   if (count == 0) return file;
-  if (names >= count) return Bad("has no section names");
+  if (names >= count) return BadCubin("has no section names");
   const Elf64_Shdr& table = file.sections[names].header;
   const std::span<const std::byte> text = file.bytes.Slice(table.sh_offset, table.sh_size);
   for (Section& section : file.sections) {
-    if (!Bytes(text).String(section.header.sh_name, &section.name)) return Bad("has a section whose name lies outside the table");
+    if (!Bytes(text).String(section.header.sh_name, &section.name))
+      return BadCubin("has a section whose name lies outside the table");
     const bool has_bytes = section.header.sh_type != SHT_NULL && section.header.sh_type != SHT_NOBITS &&
                            section.header.sh_type != kSharedMemoryOfDebugger;
     if (has_bytes && !file.bytes.Contains(section.header.sh_offset, section.header.sh_size)) {
-      return Bad("has a section that lies outside the file");
+      return BadCubin("has a section that lies outside the file");
     }
   }
   return file;
@@ -88,7 +90,7 @@ Status ReadInfo(Bytes info, CubinKernel* kernel) {
     info.Read(at + 2, &length);
     at += 4;
     if (format != kInfoSizedValue) continue;
-    if (!info.Contains(at, length)) return Bad("has an attribute that lies outside its section");
+    if (!info.Contains(at, length)) return BadCubin("has an attribute that lies outside its section");
     if (attribute == kAttributeParameter && length >= 12) {
       uint16_t ordinal = 0, offset = 0;
       uint32_t size = 0;
@@ -108,7 +110,7 @@ Status ReadInfo(Bytes info, CubinKernel* kernel) {
   }
   std::sort(found.begin(), found.end(), [](const Found& a, const Found& b) { return a.ordinal < b.ordinal; });
   for (size_t i = 0; i < found.size(); ++i) {
-    if (found[i].ordinal != i) return Bad("has parameters whose numbers have gaps");
+    if (found[i].ordinal != i) return BadCubin("has parameters whose numbers have gaps");
     kernel->parameters.push_back(found[i].parameter);
   }
   return Status::Ok();
@@ -159,15 +161,15 @@ Status AddKernel(const File& file, std::string_view name, uint32_t symbol, Cubin
 
 Status ReadSymbols(const File& file, const Elf64_Shdr& table, CubinEntry* cubin) {
   if (table.sh_entsize != sizeof(Elf64_Sym) || table.sh_link >= file.sections.size())
-    return Bad("has a symbol table of an unknown form");
+    return BadCubin("has a symbol table of an unknown form");
   const Elf64_Shdr& strings = file.sections[table.sh_link].header;
   const Bytes names(file.bytes.Slice(strings.sh_offset, strings.sh_size));
   for (uint64_t i = 0; i < table.sh_size / sizeof(Elf64_Sym); ++i) {
     Elf64_Sym symbol;
     std::string_view name;
-    if (!file.bytes.Read(table.sh_offset + i * sizeof(Elf64_Sym), &symbol)) return Bad("has a symbol outside the file");
+    if (!file.bytes.Read(table.sh_offset + i * sizeof(Elf64_Sym), &symbol)) return BadCubin("has a symbol outside the file");
     if (symbol.st_name == 0 || symbol.st_shndx >= file.sections.size() || symbol.st_shndx == SHN_UNDEF) continue;
-    if (!names.String(symbol.st_name, &name)) return Bad("has a symbol whose name lies outside the table");
+    if (!names.String(symbol.st_name, &name)) return BadCubin("has a symbol whose name lies outside the table");
     const Section& section = file.sections[symbol.st_shndx];
     const int type = ELF64_ST_TYPE(symbol.st_info);
     if (type == STT_FUNC && (symbol.st_other & kEntryFlag) != 0) {
@@ -187,7 +189,7 @@ Result<uint64_t> CubinSize(std::span<const std::byte> data) {
   uint64_t end = std::max<uint64_t>(sizeof(Elf64_Ehdr), file->header.e_shoff + file->sections.size() * sizeof(Elf64_Shdr));
   if (file->header.e_phnum != 0) {
     const uint64_t programs = static_cast<uint64_t>(file->header.e_phnum) * file->header.e_phentsize;
-    if (!file->bytes.Contains(file->header.e_phoff, programs)) return Bad("has its program headers outside the file");
+    if (!file->bytes.Contains(file->header.e_phoff, programs)) return BadCubin("has its program headers outside the file");
     end = std::max(end, file->header.e_phoff + programs);
   }
   for (const Section& section : file->sections) {

@@ -20,7 +20,7 @@ constexpr uint64_t kFlagZstd = 0x8000;
 constexpr uint16_t kKindPtx = 1;
 constexpr uint16_t kKindElf = 2;
 
-Status Bad(const std::string& what) { return Status(StatusCode::kInvalidArgument, "a fatbin " + what); }
+Status BadFatbin(const std::string& what) { return Status(StatusCode::kInvalidArgument, "a fatbin " + what); }
 
 struct Entry {
   uint16_t kind = 0;
@@ -44,17 +44,17 @@ Status Decompress(std::span<const std::byte> packed, const Entry& entry, uint64_
                   fmt::format("an image unpacks to more than {} MiB", kMaxDecompressedBytes >> 20));
   }
   // Both formats shrink at most about a thousandfold in what compilers write; a claim far beyond is not worth the memory.
-  if (entry.uncompressed_size > packed.size() * 4096 + 65536) return Bad("claims to unpack to more than it can hold");
+  if (entry.uncompressed_size > packed.size() * 4096 + 65536) return BadFatbin("claims to unpack to more than it can hold");
   *budget -= entry.uncompressed_size;
   out->resize(entry.uncompressed_size);
   if ((entry.flags & kFlagZstd) != 0) {
     const size_t n = ZSTD_decompress(out->data(), out->size(), packed.data(), packed.size());
-    if (ZSTD_isError(n) || n != out->size()) return Bad("holds Zstandard data that does not unpack");
+    if (ZSTD_isError(n) || n != out->size()) return BadFatbin("holds Zstandard data that does not unpack");
     return Status::Ok();
   }
   const int n = LZ4_decompress_safe(reinterpret_cast<const char*>(packed.data()), reinterpret_cast<char*>(out->data()),
                                     static_cast<int>(packed.size()), static_cast<int>(out->size()));
-  if (n < 0 || static_cast<size_t>(n) != out->size()) return Bad("holds LZ4 data that does not unpack");
+  if (n < 0 || static_cast<size_t>(n) != out->size()) return BadFatbin("holds LZ4 data that does not unpack");
   return Status::Ok();
 }
 
@@ -87,11 +87,11 @@ Result<uint64_t> FatbinSize(std::span<const std::byte> data) {
   uint64_t payload = 0;
   if (!bytes.Read(0, &magic) || magic != kFatbinMagic || !bytes.Read(4, &version) || !bytes.Read(6, &header_size) ||
       !bytes.Read(8, &payload)) {
-    return Bad("has no header");
+    return BadFatbin("has no header");
   }
   if (version != 1 || header_size < kHeaderBytes)
-    return Bad(fmt::format("is of version {} with a header of {} bytes, which is not known", version, header_size));
-  if (!bytes.Contains(header_size, payload)) return Bad("is shorter than its header says");
+    return BadFatbin(fmt::format("is of version {} with a header of {} bytes, which is not known", version, header_size));
+  if (!bytes.Contains(header_size, payload)) return BadFatbin("is shorter than its header says");
   return header_size + payload;
 }
 
@@ -108,7 +108,7 @@ Status DecodeFatbin(std::span<const std::byte> data, uint32_t part, uint32_t onl
     Entry entry;
     if (!ReadEntry(bytes, at, &entry) || entry.header_size < kMinEntryBytes || !bytes.Contains(at, entry.header_size) ||
         !bytes.Contains(at + entry.header_size, entry.payload_size)) {
-      return Bad(fmt::format("has an entry at {} that does not fit", at));
+      return BadFatbin(fmt::format("has an entry at {} that does not fit", at));
     }
     std::span<const std::byte> payload = bytes.Slice(at + entry.header_size, entry.payload_size);
     at += entry.header_size + entry.payload_size;
@@ -129,7 +129,7 @@ Status DecodeFatbin(std::span<const std::byte> data, uint32_t part, uint32_t onl
     if ((entry.flags & (kFlagLz4 | kFlagZstd)) != 0) {
       if ((entry.flags & kFlagLz4) != 0 && (entry.flags & kFlagZstd) != 0)
         return Status(StatusCode::kUnsupported, "a fatbin entry names two compressions");
-      if (entry.compressed_size > payload.size()) return Bad("has compressed data that is longer than its entry");
+      if (entry.compressed_size > payload.size()) return BadFatbin("has compressed data that is longer than its entry");
       RETURN_IF_ERROR(Decompress(payload.first(entry.compressed_size), entry, budget, &unpacked));
       payload = unpacked;
     }

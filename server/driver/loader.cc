@@ -11,6 +11,7 @@
 
 #include "generated/driver_names.h"
 #include "protocol/base/log.h"
+#include "server/driver/driver_directories.h"
 #include "server/driver/stub_file.h"
 
 namespace tessera {
@@ -18,9 +19,6 @@ namespace {
 
 constexpr char kRealName[] = "libcuda.so.1";
 constexpr char kEmulatorName[] = "libtessera-emulator.so";
-// Where distributions, the container toolkit and WSL put the driver, for when the dynamic linker does not know it.
-constexpr const char* kDirectories[] = {"/usr/local/nvidia/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib64",
-                                        "/usr/lib/aarch64-linux-gnu", "/usr/lib/wsl/lib"};
 
 std::string EmulatorPath() {
   std::error_code error;
@@ -57,7 +55,7 @@ std::vector<std::string> Candidates(const std::string& where) {
   if (where == "emulator") return {EmulatorPath()};
   if (!where.empty() && where != "real") return {where};
   std::vector<std::string> names = {kRealName};
-  for (const char* directory : kDirectories) names.push_back(fmt::format("{}/{}", directory, kRealName));
+  for (const char* directory : kDriverDirectories) names.push_back(fmt::format("{}/{}", directory, kRealName));
   return names;
 }
 

@@ -10,6 +10,7 @@
 #include <span>
 
 #include "protocol/base/log.h"
+#include "server/driver/driver_directories.h"
 #include "server/driver/stub_file.h"
 
 namespace tessera {
@@ -18,9 +19,6 @@ namespace {
 using Value = ServerReport::Value;
 
 constexpr char kName[] = "libnvidia-ml.so.1";
-// As for the driver itself (loader.cc).
-constexpr const char* kDirectories[] = {"/usr/local/nvidia/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib64",
-                                        "/usr/lib/aarch64-linux-gnu", "/usr/lib/wsl/lib"};
 constexpr int kSuccess = 0;
 constexpr int kNotSupported = 3;
 constexpr int kNotFound = 6;
@@ -105,7 +103,7 @@ void Add(std::vector<Value>* values, Reading first, const Words& words) {
 
 void* Open() {
   std::vector<std::string> names = {kName};
-  for (const char* directory : kDirectories) names.push_back(fmt::format("{}/{}", directory, kName));
+  for (const char* directory : kDriverDirectories) names.push_back(fmt::format("{}/{}", directory, kName));
   for (const std::string& name : names) {
     if (name.find('/') != std::string::npos && IsStubFile(name)) continue;
     void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -19,6 +19,7 @@
 #include "client-stub/process/copier.h"
 #include "tests/bench/copy_ways.h"
 #include "tests/bench/shadow_measures.h"
+#include "tests/support/sizes.h"
 
 namespace tessera {
 namespace {
@@ -35,7 +36,6 @@ Columns, GB/s: the processor's copies alone; copies and DMA at once, on differen
 "of DMA" is the best of that row / DMA alone. The last lines compare with 0.69 of it.
 )";
 
-constexpr size_t kMiB = size_t{1} << 20;
 constexpr double kTarget = 0.69;
 
 struct Options {

@@ -11,12 +11,12 @@
 #include <thread>
 
 #include "protocol/base/clock.h"
+#include "tests/support/sizes.h"
 #include "tests/system/programs/check.h"
 
 namespace tessera {
 namespace {
 
-constexpr size_t kMiB = size_t{1} << 20;
 constexpr size_t kRingBytes = 64 * kMiB;
 
 char* RingMemory(bool pinned) {

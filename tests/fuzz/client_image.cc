@@ -23,7 +23,7 @@ std::byte* Memory() {
   return memory;
 }
 
-struct Wrapper {
+struct NvccWrapper {
   uint32_t magic = 0x466243B1;
   uint32_t version = 0;
   const void* data = nullptr;
@@ -48,10 +48,10 @@ void Run(std::span<const std::byte> input) {
   std::memcpy(memory, input.data(), input.size());
   uint32_t magic = 0;
   std::memcpy(&magic, memory, sizeof(magic));
-  if (magic != Wrapper().magic) Check(memory);  // a wrapper holds pointers of the application's own
+  if (magic != NvccWrapper().magic) Check(memory);  // a wrapper holds pointers of the application's own
   const void* list[] = {memory, memory, nullptr};
   for (const uint32_t version : {1u, 2u}) {
-    const Wrapper wrapper{Wrapper().magic, version, memory, list};
+    const NvccWrapper wrapper{NvccWrapper().magic, version, memory, list};
     Check(&wrapper);
   }
   std::memset(memory, 0, input.size());

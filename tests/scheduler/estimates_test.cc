@@ -3,11 +3,10 @@
 #include "scheduler/burst_estimate.h"
 #include "scheduler/duration_estimate.h"
 #include "scheduler/limit_bucket.h"
+#include "tests/support/times.h"
 
 namespace tessera {
 namespace {
-
-constexpr int64_t kMs = kMillisecondNs;
 
 TEST(BurstEstimateTest, FollowsBurstsByHalves) {
   BurstEstimate burst;

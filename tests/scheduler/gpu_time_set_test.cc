@@ -3,11 +3,11 @@
 
 #include "scheduler/gpu_time.h"
 #include "scheduler/policies/policies.h"
+#include "tests/support/times.h"
 
 namespace tessera {
 namespace {
 
-constexpr int64_t kMs = kMillisecondNs;
 constexpr int64_t kHeldNs = GpuTime::kAssembleNs - GpuTime::kBeginNs;
 
 // Two vGPUs of one half each, both of which have worked; the session of the first one works on other GPUs, too.

@@ -5,11 +5,10 @@
 #include <algorithm>
 
 #include "scheduler/policies/policies.h"
+#include "tests/support/times.h"
 
 namespace tessera {
 namespace {
-
-constexpr int64_t kMs = kMillisecondNs;
 
 // A GPU with a vGPU and a session for each spec, and the gates as they were last told.
 const VgpuSpec kHalf = {.name = "half", .request = 0.5};

@@ -6,11 +6,11 @@
 #include <random>
 
 #include "tests/scheduler/reference_ledger.h"
+#include "tests/support/times.h"
 
 namespace tessera {
 namespace {
 
-constexpr int64_t kMs = kMillisecondNs;
 constexpr int64_t kS = kSecondNs;
 
 // A ledger of `count` vGPUs.

@@ -10,11 +10,11 @@
 
 #include "scheduler/simulate/replay.h"
 #include "tests/scheduler/several_gpus.h"
+#include "tests/support/times.h"
 
 namespace tessera {
 namespace {
 
-constexpr int64_t kMs = kMillisecondNs;
 constexpr int64_t kIdleMaxNs = GpuTime::kAssembleNs + 2 * SeveralGpus::kStepNs;
 
 std::unique_ptr<SeveralGpus> RunOf(size_t gpus, bool sets, const std::vector<Program>& programs,

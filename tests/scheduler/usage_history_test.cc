@@ -1,4 +1,5 @@
 #include "scheduler/usage_history.h"
+#include "tests/support/times.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +8,6 @@
 
 namespace tessera {
 namespace {
-
-constexpr int64_t kMs = kMillisecondNs;
 
 TEST(UsageHistoryTest, IsExactAtTheEdgesOfItsWindows) {
   UsageHistory history;

@@ -10,6 +10,7 @@
 
 #include "protocol/base/clock.h"
 #include "protocol/link/tcp/tcp_link.h"
+#include "tests/support/times.h"
 
 namespace tessera {
 

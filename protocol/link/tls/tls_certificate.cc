@@ -121,6 +121,11 @@ Result<CertificateDescription> DescribeCertificateText(const std::string& text) 
   return Status(StatusCode::kInvalidArgument, "this is no certificate in PEM form");
 }
 
+bool IsIpAddress(const std::string& name) {
+  in6_addr address;
+  return inet_pton(AF_INET, name.c_str(), &address) == 1 || inet_pton(AF_INET6, name.c_str(), &address) == 1;
+}
+
 std::string DescribeTime(time_t time) {
   tm parts{};
   char text[32];

@@ -40,6 +40,9 @@ Result<CertificateDescription> DescribeCertificateFile(const std::string& path);
 // The same from a text. kInvalidArgument.
 Result<CertificateDescription> DescribeCertificateText(const std::string& text);
 
+// Whether a name in a certificate is an IP address, not the name of a host.
+bool IsIpAddress(const std::string& name);
+
 // "2026-11-22 04:30 UTC".
 std::string DescribeTime(time_t time);
 

@@ -1,6 +1,5 @@
 #include "protocol/link/tls/tls_handshake.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <openssl/err.h>
 #include <poll.h>
@@ -11,6 +10,7 @@
 #include "protocol/base/check.h"
 #include "protocol/link/preamble.h"
 #include "protocol/link/tcp/tcp_stream.h"
+#include "protocol/link/tls/tls_certificate.h"
 #include "protocol/link/tls/tls_observed.h"
 
 namespace tessera {
@@ -22,11 +22,6 @@ constexpr size_t kHandshakeBytesMax = size_t{256} << 10;
 // An alert in the clear: fatal, "unexpected message" (RFC 8446, 6). Understood by a plain peer as "here is TLS"
 // (tcp_connection.cc).
 constexpr uint8_t kPlainAlert[] = {0x15, 0x03, 0x03, 0, 2, 2, 10};
-
-bool IsIpAddress(const std::string& host) {
-  in6_addr address;
-  return inet_pton(AF_INET, host.c_str(), &address) == 1 || inet_pton(AF_INET6, host.c_str(), &address) == 1;
-}
 
 }  // namespace
 

@@ -1,6 +1,5 @@
 #include "protocol/link/tls/tls_keys.h"
 
-#include <arpa/inet.h>
 #include <openssl/ec.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -11,6 +10,7 @@
 
 #include "protocol/base/printable.h"
 #include "protocol/link/link_address.h"
+#include "protocol/link/tls/tls_certificate.h"
 #include "protocol/link/tls/tls_openssl.h"
 
 namespace tessera {
@@ -35,11 +35,6 @@ bool Add(X509* certificate, X509* issuer, int nid, const std::string& value) {
   X509V3_set_ctx(&context, issuer, certificate, nullptr, nullptr, 0);
   const ExtensionPtr extension(X509V3_EXT_conf_nid(nullptr, &context, nid, value.c_str()));
   return extension != nullptr && X509_add_ext(certificate, extension.get(), -1) == 1;
-}
-
-bool IsIpAddress(const std::string& name) {
-  in6_addr address;
-  return inet_pton(AF_INET, name.c_str(), &address) == 1 || inet_pton(AF_INET6, name.c_str(), &address) == 1;
 }
 
 // A name that a host may have; none that would mean something else to OpenSSL ("DNS:a,IP:b").

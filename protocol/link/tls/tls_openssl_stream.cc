@@ -12,7 +12,7 @@ namespace tessera {
 namespace {
 
 constexpr size_t kSealedTogether = 8 * kTlsPlainBytesMax;
-constexpr size_t kReceivedBytes = size_t{256} << 10;
+constexpr size_t kReadTogether = size_t{256} << 10;
 
 void Append(std::span<const std::byte>* from, size_t bytes_max, std::vector<std::byte>* to) {
   const std::span<const std::byte> taken = from->first(std::min(from->size(), bytes_max));
@@ -23,7 +23,7 @@ void Append(std::span<const std::byte>* from, size_t bytes_max, std::vector<std:
 }  // namespace
 
 TlsOpensslStream::TlsOpensslStream(std::unique_ptr<TcpStream> tcp, const TlsSession& session, const TlsTuning& tuning)
-    : tcp_(std::move(tcp)), records_per_key_(tuning.records_per_key), ssl_(session.ssl), received_(kReceivedBytes) {
+    : tcp_(std::move(tcp)), records_per_key_(tuning.records_per_key), ssl_(session.ssl), received_(kReadTogether) {
   CHECK(ssl_ != nullptr);
   MutexLock sending(sending_), lock(using_);
   plain_.reserve(kSealedTogether);
@@ -138,7 +138,7 @@ Result<size_t> TlsOpensslStream::Open(std::span<std::byte> to) {
   MutexLock lock(using_);
   while (opened < to.size() && failure_.ok()) {
     ERR_clear_error();
-    const int got = SSL_read(ssl_.get(), to.data() + opened, static_cast<int>(std::min(to.size() - opened, kReceivedBytes)));
+    const int got = SSL_read(ssl_.get(), to.data() + opened, static_cast<int>(std::min(to.size() - opened, kReadTogether)));
     if (got > 0) {
       opened += static_cast<size_t>(got);
       continue;

@@ -8,9 +8,9 @@
 namespace tessera {
 namespace {
 
-constexpr uint64_t kGranuleBytes = 64 * 1024;
+constexpr uint64_t kArrayGranuleBytes = 64 * 1024;
 constexpr uint64_t kSharedBytesMax = uint64_t{1} << 20;
-constexpr uint64_t kPieceBytes = uint64_t{2} << 20;
+constexpr uint64_t kArrayPieceBytes = uint64_t{2} << 20;
 constexpr uint64_t kChannelBytesMax = 4;
 constexpr unsigned kNoMemory = CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING;
 
@@ -32,15 +32,16 @@ uint64_t BoundOf(const CUDA_ARRAY3D_DESCRIPTOR& array, unsigned levels) {
   }
   // Each level of a mipmapped array has half the size of the one before, or more where an extent is already 1.
   if (levels > 1 && __builtin_mul_overflow(bytes, uint64_t{2}, &bytes)) return UINT64_MAX;
-  return bytes > UINT64_MAX - kGranuleBytes ? UINT64_MAX : (bytes + kGranuleBytes - 1) / kGranuleBytes * kGranuleBytes;
+  return bytes > UINT64_MAX - kArrayGranuleBytes ? UINT64_MAX
+                                                 : (bytes + kArrayGranuleBytes - 1) / kArrayGranuleBytes * kArrayGranuleBytes;
 }
 
 }  // namespace
 
 uint64_t TakenByArray(uint64_t needed_bytes, unsigned levels) {
   if (needed_bytes <= kSharedBytesMax) return levels > 1 ? std::bit_ceil(needed_bytes) : needed_bytes;
-  if (needed_bytes > UINT64_MAX - kPieceBytes) return UINT64_MAX;
-  return (needed_bytes + kPieceBytes - 1) / kPieceBytes * kPieceBytes;
+  if (needed_bytes > UINT64_MAX - kArrayPieceBytes) return UINT64_MAX;
+  return (needed_bytes + kArrayPieceBytes - 1) / kArrayPieceBytes * kArrayPieceBytes;
 }
 
 uint64_t ArrayBytes(const DriverTable& driver, CUdevice device, const CUDA_ARRAY3D_DESCRIPTOR& array, unsigned levels) {

@@ -9,14 +9,13 @@
 #include "generated/driver_table.h"
 #include "protocol/base/log.h"
 #include "protocol/channel/channel.h"
+#include "server/worker/memory/host_segments.h"
 #include "server/worker/memory/reserved_ranges.h"
 #include "server/worker/object_table.h"
 #include "server/worker/worker.h"
 
 namespace tessera {
 namespace {
-
-constexpr unsigned kRegisterFlags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
 
 // Leaves the range as the driver leaves reserved addresses: nothing is mapped there, and nobody else gets the place.
 void RestoreReservation(const Range& range) {
@@ -75,7 +74,7 @@ CUresult HostMappings::Register(const Range& range, HandleId not_in, HandleId* c
   CUresult result = CUDA_SUCCESS;
   for (const HandleId id : contexts) {
     if (worker_.SetContext(id) != CUDA_SUCCESS) continue;  // destroyed meanwhile
-    result = driver.cuMemHostRegister_v2(memory, range.bytes, kRegisterFlags);
+    result = driver.cuMemHostRegister_v2(memory, range.bytes, kHostRegisterFlags);
     if (result != CUDA_SUCCESS) continue;  // a context that has failed registers nothing
     CUdeviceptr device_pointer = 0;
     result = driver.cuMemHostGetDevicePointer_v2(&device_pointer, memory, 0);

@@ -10,12 +10,12 @@
 #include "protocol/channel/channel.h"
 #include "server/worker/answer_hub.h"
 #include "server/worker/memory/deliveries.h"
+#include "server/worker/memory/host_segments.h"
 #include "server/worker/worker.h"
 
 namespace tessera {
 namespace {
 
-constexpr unsigned kRegisterFlags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
 // The most bytes of changes in one notice, since the reader takes a notice at once.
 constexpr size_t kMessageBytesMax = size_t{64} << 10;
 
@@ -78,7 +78,7 @@ CUresult HostMirrors::MakePages(const Range& range, Mapping* pages) {
 CUresult HostMirrors::Register(const Range& range) {
   const DriverTable& driver = worker_.driver();
   auto* const memory = reinterpret_cast<void*>(range.base);
-  CUresult result = driver.cuMemHostRegister_v2(memory, range.bytes, kRegisterFlags);
+  CUresult result = driver.cuMemHostRegister_v2(memory, range.bytes, kHostRegisterFlags);
   if (result != CUDA_SUCCESS) return result;
   CUdeviceptr device_pointer = 0;
   result = driver.cuMemHostGetDevicePointer_v2(&device_pointer, memory, 0);

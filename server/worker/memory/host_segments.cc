@@ -7,11 +7,6 @@
 #include "protocol/channel/channel.h"
 
 namespace tessera {
-namespace {
-
-constexpr unsigned kRegisterFlags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
-
-}  // namespace
 
 CUresult HostSegments::Attach(uint64_t context, uint32_t segment, const Range& range) {
   const std::span<std::byte> bytes = channel_.Resolve(segment, 0, range.bytes);
@@ -20,7 +15,7 @@ CUresult HostSegments::Attach(uint64_t context, uint32_t segment, const Range& r
   if (reinterpret_cast<uint64_t>(bytes.data()) != range.base) return CUDA_ERROR_INVALID_VALUE;
   if (Contains(range.base, 1) || !channel_.segments().Claim(segment)) return CUDA_ERROR_INVALID_VALUE;
   // The lock is not held, since registration takes long. The client names a segment in one Attach only.
-  CUresult result = driver_.cuMemHostRegister_v2(bytes.data(), bytes.size(), kRegisterFlags);
+  CUresult result = driver_.cuMemHostRegister_v2(bytes.data(), bytes.size(), kHostRegisterFlags);
   if (result != CUDA_SUCCESS) {
     Close(segment);
     return result;
@@ -100,7 +95,7 @@ std::span<std::byte> HostSegments::Staging(uint64_t context, uint64_t offset, ui
   MutexLock lock(mutex_);
   if (!staging_tried_) {
     staging_tried_ = true;
-    const CUresult result = driver_.cuMemHostRegister_v2(staging.data(), staging.size(), kRegisterFlags);
+    const CUresult result = driver_.cuMemHostRegister_v2(staging.data(), staging.size(), kHostRegisterFlags);
     if (result == CUDA_SUCCESS) {
       staging_context_ = context;
     } else {

@@ -20,6 +20,9 @@ namespace tessera {
 class Channel;
 struct DriverTable;
 
+// How host memory is registered: for all contexts, and with addresses of the device.
+inline constexpr unsigned kHostRegisterFlags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
+
 class HostSegments {
  public:
   HostSegments(Channel& channel, const DriverTable& driver) : channel_(channel), driver_(driver) {}

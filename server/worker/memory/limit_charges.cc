@@ -8,13 +8,13 @@ namespace tessera {
 namespace {
 
 // The driver takes local memory in pieces of this size.
-constexpr uint64_t kPieceBytes = 2 << 20;
+constexpr uint64_t kLocalPieceBytes = 2 << 20;
 
 // Returns the bytes that a limit of `value` sets aside beyond `base`; UINT64_MAX: more than there can be.
 uint64_t BytesFor(CUlimit limit, uint64_t unit, uint64_t base, uint64_t value) {
   uint64_t bytes = 0;
   if (__builtin_mul_overflow(value - std::min(value, base), unit, &bytes) || bytes > UINT64_MAX / 2) return UINT64_MAX;
-  return limit == CU_LIMIT_STACK_SIZE ? (bytes + kPieceBytes - 1) / kPieceBytes * kPieceBytes : bytes;
+  return limit == CU_LIMIT_STACK_SIZE ? (bytes + kLocalPieceBytes - 1) / kLocalPieceBytes * kLocalPieceBytes : bytes;
 }
 
 }  // namespace

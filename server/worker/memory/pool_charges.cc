@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-constexpr uint64_t kGranuleBytes = uint64_t{2} << 20;  // pools reserve multiples of at least this
+constexpr uint64_t kPoolGranuleBytes = uint64_t{2} << 20;  // pools reserve multiples of at least this
 
 }  // namespace
 
@@ -30,7 +30,7 @@ uint64_t PoolCharges::GrowthFor(CUmemoryPool pool, uint64_t bytes) const {
   const uint64_t reserved = Attribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
   const uint64_t used = Attribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
   if (reserved >= used && reserved - used >= bytes) return 0;
-  return bytes > UINT64_MAX - kGranuleBytes ? bytes : (bytes + kGranuleBytes - 1) / kGranuleBytes * kGranuleBytes;
+  return bytes > UINT64_MAX - kPoolGranuleBytes ? bytes : (bytes + kPoolGranuleBytes - 1) / kPoolGranuleBytes * kPoolGranuleBytes;
 }
 
 CUdevice PoolCharges::DeviceOf(CUmemoryPool pool) const {

@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-void* MapAt(uint64_t address, uint64_t bytes) {
+void* MappedAt(uint64_t address, uint64_t bytes) {
   return mmap(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE,
               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 }
@@ -28,7 +28,7 @@ int InChild(int (*body)()) {
 TEST(AddressWindowsTest, RowsThatAreTakenAreNotOffered) {
   EXPECT_EQ(InChild([] {
               // One page in the middle of a window is enough to spoil its row.
-              if (MapAt(kWindowTable[0].host.base + (uint64_t{1} << 30), 4096) == MAP_FAILED) return 1;
+              if (MappedAt(kWindowTable[0].host.base + (uint64_t{1} << 30), 4096) == MAP_FAILED) return 1;
               const uint32_t mask = AddressWindows::Process().Offer();
               if ((mask & 1) != 0) return 2;
               if ((mask & 2) == 0) return 3;
@@ -56,7 +56,7 @@ TEST(AddressWindowsTest, TheRowOfSanitizersIsOfferedIfThereIsNoOther) {
   EXPECT_EQ(InChild([] { return (AddressWindows::Process().Offer() >> kSanitizedRow & 1) == 0 ? 0 : 1; }), 0);
   EXPECT_EQ(InChild([] {
               for (int row = 0; row < kWindowRows; ++row) {
-                if (row != kSanitizedRow && MapAt(kWindowTable[row].device.base, 4096) == MAP_FAILED) return 1;
+                if (row != kSanitizedRow && MappedAt(kWindowTable[row].device.base, 4096) == MAP_FAILED) return 1;
               }
               return AddressWindows::Process().Offer() == 1u << kSanitizedRow ? 0 : 2;
             }),
@@ -72,8 +72,8 @@ TEST(AddressWindowsTest, KeepsOneRowAndGivesTheOthersBack) {
               if (windows.Keep(0).ok()) return 4;
               if (!windows.Keep(1).ok()) return 5;  // a second session
               if (windows.Offer() != 2) return 6;
-              if (MapAt(kWindowTable[0].device.base, 4096) == MAP_FAILED) return 7;
-              if (MapAt(kWindowTable[1].device.base, 4096) != MAP_FAILED) return 8;
+              if (MappedAt(kWindowTable[0].device.base, 4096) == MAP_FAILED) return 7;
+              if (MappedAt(kWindowTable[1].device.base, 4096) != MAP_FAILED) return 8;
               return 0;
             }),
             0);
@@ -88,10 +88,10 @@ TEST(AddressWindowsTest, DriverRangesAreReservedOnceAndNeverOverTheProgram) {
               if (!windows.ReserveDriverRange(at + 100, 1000)) return 2;
               if (!windows.ReserveDriverRange(at, 4096)) return 3;             // reserved already
               if (!windows.ReserveDriverRange(at + 4000, 9000)) return 4;      // partly
-              if (MapAt(at + 8192, 4096) != MAP_FAILED) return 5;              // and held
-              if (MapAt(at + 0x100000, 4096) == MAP_FAILED) return 6;          // the program's own
+              if (MappedAt(at + 8192, 4096) != MAP_FAILED) return 5;           // and held
+              if (MappedAt(at + 0x100000, 4096) == MAP_FAILED) return 6;       // the program's own
               if (windows.ReserveDriverRange(at + 0xff000, 0x2000)) return 7;  // runs into it
-              if (MapAt(at + 0xff000, 4096) == MAP_FAILED) return 8;           // nothing was left behind
+              if (MappedAt(at + 0xff000, 4096) == MAP_FAILED) return 8;        // nothing was left behind
               if (!windows.ReserveDriverRange(kWindowTable[0].device.base + 5, 1 << 20)) return 9;
               if (windows.ReserveDriverRange(UINT64_MAX - 100, 1000)) return 10;
               // What one server's driver has is no other's, and each has its own part of the window.

@@ -1,4 +1,5 @@
 #include "netaware/admin/pool_text.h"
+#include "tests/support/sizes.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +15,6 @@ using control::v1::GrantState;
 using control::v1::PoolGpuState;
 using control::v1::ServerList;
 
-constexpr uint64_t kGiB = uint64_t{1} << 30;
 // Moves a terminal's cursor, turns the direction of writing, ends a line, is no UTF-8.
 const std::string kHostile = "a\x1b[2J\u202e\nb\xff";
 const std::string kMadePrintable = "a?[2J??b?";

@@ -10,8 +10,8 @@ namespace tessera {
 namespace {
 
 // Moves a terminal's cursor, ends a line, is no UTF-8.
-const std::string kHostile = "a\x1b[2J\nb\xff";
-const std::string kMadePrintable = "a?[2J?b?";
+const std::string kHostileName = "a\x1b[2J\nb\xff";
+const std::string kPrintableName = "a?[2J?b?";
 
 control::v1::ServerList OneServer(const std::string& word) {
   control::v1::ServerList list;
@@ -107,13 +107,13 @@ TEST(DescribeText, AGpusPlaceInItsHostIsToldAsFarAsItIsKnown) {
 
 TEST(DescribeText, WhatAPlacerSaysIsMadePrintable) {
   control::v1::GrantList grants;
-  *grants.add_grants() = OneGrant(kHostile, "GPU-1");
-  Result<nlohmann::json> server = ServerAsJson(OneServer(kHostile), grants, kHostile);
-  Result<nlohmann::json> gpu = GpuAsJson(OneServer(kHostile), grants, "GPU-1");
+  *grants.add_grants() = OneGrant(kHostileName, "GPU-1");
+  Result<nlohmann::json> server = ServerAsJson(OneServer(kHostileName), grants, kHostileName);
+  Result<nlohmann::json> gpu = GpuAsJson(OneServer(kHostileName), grants, "GPU-1");
   ASSERT_TRUE(server.ok() && gpu.ok());
   for (const std::string& text : {ServerText(*server), GpuText(*gpu), GrantText(grants.grants(0)), server->dump(),
-                                  ServerAsJson(OneServer(kHostile), grants, "y").status().message()}) {
-    EXPECT_NE(text.find(kMadePrintable), std::string::npos) << text;
+                                  ServerAsJson(OneServer(kHostileName), grants, "y").status().message()}) {
+    EXPECT_NE(text.find(kPrintableName), std::string::npos) << text;
     EXPECT_EQ(text.find('\x1b'), std::string::npos);
     EXPECT_EQ(text.find('\xff'), std::string::npos);
   }

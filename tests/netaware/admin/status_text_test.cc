@@ -1,4 +1,5 @@
 #include "netaware/admin/status_text.h"
+#include "tests/support/sizes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,8 +18,6 @@ using control::v1::ServerList;
 using control::v1::ServerState;
 using testing::HasSubstr;
 using testing::Not;
-
-constexpr uint64_t kGiB = uint64_t{1} << 30;
 
 ServerList Servers(int count, int gpus) {
   ServerList list;

@@ -13,7 +13,7 @@
 namespace tessera {
 namespace {
 
-constexpr uint64_t kSecondNs = 1'000'000'000;
+constexpr uint64_t kBoundSecondNs = 1'000'000'000;
 
 std::vector<std::string> TextsOf(const std::vector<LineRepeats::Line>& lines) {
   std::vector<std::string> texts;
@@ -54,8 +54,8 @@ TEST(OncePerSecondTest, SaysHowMuchWasLeftOut) {
   uint64_t left_out = 99;
   EXPECT_TRUE(once.Take(5, &left_out));
   EXPECT_EQ(left_out, 0u);
-  for (int i = 0; i < 7; ++i) EXPECT_FALSE(once.Take(5 + kSecondNs - 1, &left_out));
-  EXPECT_TRUE(once.Take(5 + kSecondNs, &left_out));
+  for (int i = 0; i < 7; ++i) EXPECT_FALSE(once.Take(5 + kBoundSecondNs - 1, &left_out));
+  EXPECT_TRUE(once.Take(5 + kBoundSecondNs, &left_out));
   EXPECT_EQ(left_out, 7u);
 }
 

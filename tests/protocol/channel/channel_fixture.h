@@ -11,6 +11,7 @@
 
 #include "protocol/channel/channel.h"
 #include "tests/protocol/channel/ring_fixture.h"
+#include "tests/support/times.h"
 
 namespace tessera {
 
@@ -25,8 +26,6 @@ inline ClientHello TestHello() {
   hello.sizes = ChannelSizes{64 << 10, 32 << 10, 4 << 10, 4 << 10, kStagingBytesMin};
   return hello;
 }
-
-inline uint64_t Soon() { return MonotonicNs() + 20'000'000'000; }
 
 // The server's part of a handshake.
 inline Result<std::unique_ptr<Channel>> ServeOne(UniqueFd socket) {

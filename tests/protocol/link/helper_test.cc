@@ -26,7 +26,7 @@
 namespace tessera {
 namespace {
 
-uint64_t Soon() { return MonotonicNs() + 10'000'000'000; }
+uint64_t InTime() { return MonotonicNs() + 10'000'000'000; }
 
 class HelperTest : public testing::Test {
  protected:
@@ -77,10 +77,10 @@ TEST_F(HelperTest, OpensItsFilesAndNoOthers) {
 
 TEST_F(HelperTest, ConnectsToItsPlacesAndNoOthers) {
   const auto helper = Start();
-  EXPECT_TRUE(helper->Dial("here", Soon()).ok());
-  EXPECT_EQ(helper->Dial("nowhere", Soon()).status().message(), "no such host");
+  EXPECT_TRUE(helper->Dial("here", InTime()).ok());
+  EXPECT_EQ(helper->Dial("nowhere", InTime()).status().message(), "no such host");
   for (const char* place : {"", "elsewhere", "unix:/run/tessera/tessera.sock"})
-    EXPECT_EQ(helper->Dial(place, Soon()).status().code(), StatusCode::kPermissionDenied) << place;
+    EXPECT_EQ(helper->Dial(place, InTime()).status().code(), StatusCode::kPermissionDenied) << place;
 }
 
 TEST_F(HelperTest, DoesItsActsAndNoOthers) {
@@ -100,16 +100,16 @@ TEST_F(HelperTest, NobodyWaitsForAnotherAndTooManyAreRefused) {
   const auto ask_in_vain = [&] {
     std::pair<UniqueFd, UniqueFd> pair = MakeSocketPair().value();
     const int theirs = pair.second.get();
-    ASSERT_TRUE(SendWord(helper->fd(), {.word = KeeperWord::kDial, .value = Soon()}, std::span(&theirs, 1), "never").ok());
+    ASSERT_TRUE(SendWord(helper->fd(), {.word = KeeperWord::kDial, .value = InTime()}, std::span(&theirs, 1), "never").ok());
     waiting.push_back(std::move(pair.first));
   };
   for (int i = 1; i < HelperLine::kAtOnceMax; ++i) ask_in_vain();
-  EXPECT_TRUE(helper->Dial("here", Soon()).ok());
+  EXPECT_TRUE(helper->Dial("here", InTime()).ok());
   // What was answered may count for a moment longer.
   Result<UniqueFd> refused = UniqueFd();
   for (int i = 0; i < 100 && refused.ok(); ++i) {
     ask_in_vain();
-    refused = helper->Dial("here", Soon());
+    refused = helper->Dial("here", InTime());
   }
   EXPECT_EQ(refused.status().code(), StatusCode::kResourceExhausted);
 }
@@ -125,7 +125,7 @@ TEST_F(HelperTest, WhatIsNoQuestionIsPassedOver) {
     const KeeperMessage open_question{.word = KeeperWord::kOpen};
     if (bytes < sizeof(open_question)) std::memcpy(cut.data(), &open_question, bytes);
     for (const size_t count : {0, 1, 2, 3})
-      EXPECT_TRUE(SendMessage(helper->fd(), cut, std::span(fds).first(count), Soon()).ok()) << bytes;
+      EXPECT_TRUE(SendMessage(helper->fd(), cut, std::span(fds).first(count), InTime()).ok()) << bytes;
   }
   for (const uint32_t word : {0U, 1U, 2U, 9U, 13U, 14U, ~0U}) {
     for (const size_t count : {0, 1, 2, 3})
@@ -151,7 +151,7 @@ TEST_F(HelperTest, HasNothingOfWhomItHelps) {
     open += std::filesystem::read_symlink("/proc/self/fd/2").string();
     return Status(StatusCode::kNotFound, open);
   };
-  EXPECT_EQ(HelperLine::Start(options).value()->Dial("who", Soon()).status().message(), "0 1 2 3 4 /dev/null");
+  EXPECT_EQ(HelperLine::Start(options).value()->Dial("who", InTime()).status().message(), "0 1 2 3 4 /dev/null");
 }
 
 // The process that is helped is told, and the helper ends with it, but not by a signal that is for it.
@@ -162,16 +162,16 @@ TEST_F(HelperTest, EndsWithWhomItHelps) {
     HelperOptions options;
     options.places["pid"] = [](uint64_t) -> Result<UniqueFd> { return Status(StatusCode::kNotFound, std::to_string(getpid())); };
     const auto helper = std::move(HelperLine::Start(std::move(options))).value();
-    const pid_t pid = std::stoi(helper->Dial("pid", Soon()).status().message());
+    const pid_t pid = std::stoi(helper->Dial("pid", InTime()).status().message());
     for (const int number : {SIGTERM, SIGINT, SIGHUP}) kill(pid, number);
-    bool is_well = helper->Dial("pid", Soon()).status().code() == StatusCode::kNotFound;
+    bool is_well = helper->Dial("pid", InTime()).status().code() == StatusCode::kNotFound;
     pollfd ended = {helper->fd(), 0, 0};
     is_well = is_well && poll(&ended, 1, 0) == 0;
     const std::string said = std::to_string(pid) + (is_well ? "" : " is gone");
-    (void)SendMessage(pair.second.get(), std::as_bytes(std::span(said)), {}, Soon()).ok();
+    (void)SendMessage(pair.second.get(), std::as_bytes(std::span(said)), {}, InTime()).ok();
     for (;;) pause();
   }
-  const SocketMessage said = std::move(ReceiveMessage(pair.first.get(), 100, Soon())).value();
+  const SocketMessage said = std::move(ReceiveMessage(pair.first.get(), 100, InTime())).value();
   const std::string pid(reinterpret_cast<const char*>(said.bytes.data()), said.bytes.size());
   EXPECT_EQ(pid.find("gone"), std::string::npos) << pid;
   kill(helped, SIGKILL);
@@ -182,7 +182,7 @@ TEST_F(HelperTest, EndsWithWhomItHelps) {
     status >> state >> state >> state;
     return !state.empty() && state != "Z";
   };
-  for (const uint64_t end_ns = Soon(); is_there() && MonotonicNs() < end_ns;) usleep(10'000);
+  for (const uint64_t end_ns = InTime(); is_there() && MonotonicNs() < end_ns;) usleep(10'000);
   EXPECT_FALSE(is_there());
 }
 
@@ -190,7 +190,7 @@ TEST_F(HelperTest, ItsEndIsSeen) {
   HelperOptions options;
   options.places["end"] = [](uint64_t) -> Result<UniqueFd> { _exit(3); };
   const auto helper = std::move(HelperLine::Start(std::move(options))).value();
-  EXPECT_EQ(helper->Dial("end", Soon()).status().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(helper->Dial("end", InTime()).status().code(), StatusCode::kUnavailable);
   pollfd ended = {helper->fd(), 0, 0};
   EXPECT_EQ(poll(&ended, 1, 10'000), 1);
   EXPECT_EQ(helper->OpenFile(Path("key")).status().code(), StatusCode::kUnavailable);

@@ -14,7 +14,7 @@
 namespace tessera {
 namespace {
 
-FrameHeader Header(uint64_t number, size_t bytes) { return {FrameKind::kRing, 1, bytes, 0, number}; }
+FrameHeader HeaderOf(uint64_t number, size_t bytes) { return {FrameKind::kRing, 1, bytes, 0, number}; }
 
 Result<FrameHeader> Take(Link& link, std::vector<std::byte>* payload) {
   return link.Receive([&](const FrameHeader& header) -> Result<std::span<std::byte>> {
@@ -28,7 +28,7 @@ TEST(ImpairedLink, TakesItsTimeOnTheWireAndThenTheDelay) {
   auto slow = MakeImpairedLink(*near, {.delay_ns = 20'000'000, .bytes_per_second = 1'000'000});
   std::vector<std::byte> payload(25'000);
   const uint64_t begin_ns = MonotonicNs();
-  for (uint64_t i = 0; i < 2; ++i) ASSERT_TRUE(slow->Send(Header(i, payload.size()), payload).ok());
+  for (uint64_t i = 0; i < 2; ++i) ASSERT_TRUE(slow->Send(HeaderOf(i, payload.size()), payload).ok());
   for (uint64_t i = 1; i <= 2; ++i) {
     ASSERT_TRUE(Take(*far, &payload).ok());
     EXPECT_GE(MonotonicNs() - begin_ns, 20'000'000 + i * 25'000'000);
@@ -44,14 +44,14 @@ TEST(ImpairedLink, AShortDelayIsNoLongerThanItShouldBe) {
   std::thread echo([&far = *far] {
     std::vector<std::byte> payload;
     while (Take(far, &payload).ok()) {
-      if (!far.Send(Header(1, 0), {}).ok()) break;
+      if (!far.Send(HeaderOf(1, 0), {}).ok()) break;
     }
   });
   uint64_t least_ns = UINT64_MAX;
   std::vector<std::byte> payload;
   for (int i = 0; i < 2000 && (i < 100 || least_ns > kMostNs); ++i) {
     const uint64_t begin_ns = MonotonicNs();
-    ASSERT_TRUE(impaired->Send(Header(1, 0), {}).ok());
+    ASSERT_TRUE(impaired->Send(HeaderOf(1, 0), {}).ok());
     ASSERT_TRUE(Take(*impaired, &payload).ok());
     least_ns = std::min(least_ns, MonotonicNs() - begin_ns);
   }
@@ -70,7 +70,7 @@ TEST(ImpairedLink, HoldsItsRate) {
   std::vector<std::byte> got;
   const uint64_t begin_ns = MonotonicNs();
   std::thread sender([&] {
-    for (uint64_t i = 0; i < kFrames; ++i) ASSERT_TRUE(slow->Send(Header(i, payload.size()), payload).ok());
+    for (uint64_t i = 0; i < kFrames; ++i) ASSERT_TRUE(slow->Send(HeaderOf(i, payload.size()), payload).ok());
   });
   for (uint64_t i = 0; i < kFrames; ++i) ASSERT_TRUE(Take(*far, &got).ok());
   const uint64_t took_ns = MonotonicNs() - begin_ns;
@@ -84,17 +84,17 @@ TEST(ImpairedLink, ThatIsInHandAtOneEndIsImpairedBothWays) {
   auto impaired = MakeImpairedLink(std::move(near), {.delay_ns = kDelayNs, .bytes_per_second = 1'000'000});
   std::vector<std::byte> payload(10'000, std::byte{3});
   uint64_t begin_ns = MonotonicNs();
-  ASSERT_TRUE(far->Send(Header(1, payload.size()), payload).ok());
+  ASSERT_TRUE(far->Send(HeaderOf(1, payload.size()), payload).ok());
   std::vector<std::byte> got;
   ASSERT_TRUE(Take(*impaired, &got).ok());
   EXPECT_EQ(got, payload);
   EXPECT_GE(MonotonicNs() - begin_ns, kDelayNs + 10'000'000);
   begin_ns = MonotonicNs();
-  ASSERT_TRUE(impaired->Send(Header(1, payload.size()), payload).ok());
+  ASSERT_TRUE(impaired->Send(HeaderOf(1, payload.size()), payload).ok());
   ASSERT_TRUE(Take(*far, &got).ok());
   EXPECT_GE(MonotonicNs() - begin_ns, kDelayNs + 10'000'000);
   // What was sent before the end arrives before it, this way too.
-  ASSERT_TRUE(far->Send(Header(2, 0), {}).ok());
+  ASSERT_TRUE(far->Send(HeaderOf(2, 0), {}).ok());
   far->Close();
   EXPECT_EQ(Take(*impaired, &got).value().number, 2u);
   EXPECT_EQ(Take(*impaired, &got).status().code(), StatusCode::kUnavailable);
@@ -105,9 +105,9 @@ TEST(ImpairedLink, GoesThoughNobodyReads) {
   auto [near, far] = MakeInProcessLink(size_t{4} << 20);
   auto impaired = MakeImpairedLink(std::move(near), {.delay_ns = 1'000'000});
   const std::vector<std::byte> payload(kFrameBytesMax);
-  for (uint64_t i = 0; i < 8; ++i) ASSERT_TRUE(impaired->Send(Header(i, payload.size()), payload).ok());
+  for (uint64_t i = 0; i < 8; ++i) ASSERT_TRUE(impaired->Send(HeaderOf(i, payload.size()), payload).ok());
   std::thread sender([&far = *far, &payload] {
-    while (far.Send(Header(1, payload.size()), payload).ok()) {
+    while (far.Send(HeaderOf(1, payload.size()), payload).ok()) {
     }
   });
   impaired.reset();
@@ -121,7 +121,7 @@ TEST(ImpairedLink, IsCutAfterSoManyFramesOrBytes) {
     auto cut = MakeImpairedLink(*near, impairment);
     const std::vector<std::byte> payload(10);
     Status sent;
-    for (uint64_t i = 0; sent.ok(); ++i) sent = cut->Send(Header(i, payload.size()), payload);
+    for (uint64_t i = 0; sent.ok(); ++i) sent = cut->Send(HeaderOf(i, payload.size()), payload);
     EXPECT_EQ(sent.code(), StatusCode::kUnavailable);
     std::vector<std::byte> got(payload.size());
     const auto place = [&](const FrameHeader&) -> Result<std::span<std::byte>> { return std::span(got); };

@@ -26,7 +26,7 @@ Impairment BadLink() {
           .seed = 7};
 }
 
-struct Kind {
+struct RelayKind {
   const char* name;
   Mirror::Links (*make)();
   bool bad = false;
@@ -35,7 +35,7 @@ struct Kind {
 
 Mirror::Links MakePlain() { return MakeInProcessLink(); }
 
-constexpr Kind kKinds[] = {
+constexpr RelayKind kRelayKinds[] = {
     {"plain", MakePlain},
     {"impaired", MakePlain, true},
     {"tcp", MakeTcpPair},
@@ -49,7 +49,7 @@ constexpr Kind kKinds[] = {
     {"ucx", MakeUcxPair, false, HaveUcx},
 };
 
-class RelayTest : public testing::TestWithParam<Kind> {
+class RelayTest : public testing::TestWithParam<RelayKind> {
  protected:
   void SetUp() override {
     if (!GetParam().there()) GTEST_SKIP() << "UCX is not installed (libucx0)";
@@ -302,7 +302,7 @@ TEST_P(RelayTest, StoppingItEndsBothSides) {
   EXPECT_EQ(client().replies_in().Wait(Soon(), client().stop()).code(), StatusCode::kUnavailable);
 }
 
-INSTANTIATE_TEST_SUITE_P(Links, RelayTest, testing::ValuesIn(kKinds),
+INSTANTIATE_TEST_SUITE_P(Links, RelayTest, testing::ValuesIn(kRelayKinds),
                          [](const auto& info) { return std::string(info.param.name); });
 
 // Counts what is acknowledged through it, and how often something goes out.

@@ -22,8 +22,6 @@ namespace {
 
 using testing::HasSubstr;
 
-uint64_t Soon() { return MonotonicNs() + kTcpTestNs; }
-
 TEST(LinkAddress, IsTakenApart) {
   Result<LinkAddress> address = LinkAddress::Parse("tcp://gpu7.example:4180");
   ASSERT_TRUE(address.ok());

@@ -6,10 +6,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "protocol/base/small_file.h"
 #include "protocol/link/tcp/tcp_stream.h"
 #include "protocol/link/tls/tls_link.h"
 #include "protocol/link/tls/tls_words.h"
@@ -21,8 +23,6 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-
-uint64_t Soon() { return MonotonicNs() + kTcpTestNs; }
 
 class TlsCertificate : public testing::Test {
  protected:
@@ -305,6 +305,38 @@ TEST_F(TlsCertificate, ChangedFilesAreReadAgain) {
   EXPECT_EQ(keeper->Current()->own().name, "gpu7-next");
   std::filesystem::remove(options.keys.certificate);
   EXPECT_EQ(keeper->Current()->own().name, "gpu7-next");
+}
+
+// Hundreds of strangers a second must not each have a look of their own that the clients behind them wait for.
+TEST_F(TlsCertificate, ManyWhoAskAtOnceWaitForOneLook) {
+  constexpr int kThreads = 16;
+  std::atomic<int> opened{0}, asking{0};
+  std::atomic<bool> is_slow{false};
+  LinkOptions options = authority_.Server();
+  options.open_file = [&](const std::string& path) {
+    ++opened;
+    while (is_slow.load()) usleep(1000);
+    return OpenSmallFile(path);
+  };
+  std::unique_ptr<TlsIdentityKeeper> keeper = TlsIdentityKeeper::Make(TlsRole::kServer, options).value();
+  opened = 0;
+  keeper->Current();
+  const int of_one_look = opened.exchange(0);
+  ASSERT_GT(of_one_look, 0);
+  is_slow = true;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      ++asking;
+      EXPECT_NE(keeper->Current(), nullptr);
+    });
+  }
+  while (asking.load() != kThreads) usleep(1000);
+  usleep(100'000);  // so that most have asked
+  is_slow = false;
+  for (std::thread& thread : threads) thread.join();
+  // The first look, one for those who asked during it, and a few for who began late.
+  EXPECT_LE(opened.load(), kThreads / 2 * of_one_look);
 }
 
 TEST_F(TlsCertificate, NamesThatCannotBeAreNotSigned) {

@@ -24,8 +24,6 @@ namespace {
 
 using testing::HasSubstr;
 
-uint64_t Soon() { return MonotonicNs() + kTcpTestNs; }
-
 std::string Words(const auto& object) { return std::string(reinterpret_cast<const char*>(&object), sizeof(object)); }
 
 Result<FrameHeader> Take(Link& link, std::string* payload) {

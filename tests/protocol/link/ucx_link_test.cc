@@ -29,8 +29,6 @@ namespace {
 
 using testing::HasSubstr;
 
-uint64_t Soon() { return MonotonicNs() + kTcpTestNs; }
-
 LinkAddress At(const std::string& host, uint16_t port = 0) { return {host, port, LinkScheme::kUcx}; }
 
 #define SKIP_WITHOUT_UCX() \

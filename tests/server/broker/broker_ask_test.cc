@@ -4,6 +4,7 @@
 
 #include "server/broker/broker.h"
 #include "tests/server/broker/virtual_workers.h"
+#include "tests/support/times.h"
 
 namespace tessera {
 namespace {
@@ -11,8 +12,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-constexpr int64_t kMs = 1'000'000;
 
 TEST(Broker, AProgramWithoutRoomForItsContextWaitsForIt) {
   constexpr uint64_t kMib = uint64_t{1} << 20;

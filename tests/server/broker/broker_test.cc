@@ -6,11 +6,10 @@
 #include "protocol/base/small_file.h"
 #include "scheduler/simulate/replay.h"
 #include "tests/server/broker/broker_fixture.h"
+#include "tests/support/times.h"
 
 namespace tessera {
 namespace {
-
-constexpr int64_t kMs = 1'000'000;
 
 TEST(Broker, SharesComeOutAsRequested) {
   Pair pair(true);

@@ -4,14 +4,13 @@
 
 #include "server/broker/broker.h"
 #include "tests/server/broker/broker_fixture.h"
+#include "tests/support/times.h"
 
 namespace tessera {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-constexpr int64_t kMs = 1'000'000;
 
 TEST(Broker, AFileIsInForceAsAWholeOrNotAtAll) {
   VirtualServer server({}, 2);

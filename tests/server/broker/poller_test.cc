@@ -5,11 +5,10 @@
 #include <unistd.h>
 
 #include "protocol/base/clock.h"
+#include "tests/support/times.h"
 
 namespace tessera {
 namespace {
-
-constexpr int64_t kMs = 1'000'000;
 
 int64_t Now() { return static_cast<int64_t>(MonotonicNs()); }
 

@@ -5,11 +5,10 @@
 #include <memory>
 
 #include "scheduler/policies/policies.h"
+#include "tests/support/times.h"
 
 namespace tessera {
 namespace {
-
-constexpr int64_t kMs = 1'000'000;
 
 // Two vGPUs, of which the first one's only session is looked at; always metered unless told otherwise.
 class RowWatchTest : public testing::Test {

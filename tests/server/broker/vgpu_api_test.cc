@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/server/broker/vgpu_api_fixture.h"
+#include "tests/support/times.h"
 
 namespace tessera {
 namespace {
@@ -14,8 +15,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
-
-constexpr int64_t kMs = 1'000'000;
 
 TEST(VgpuApi, ANewOneHasDefaults) {
   Served served({.default_request = 0.1});

@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-constexpr uint64_t kLimit = 1000;
+constexpr uint64_t kLimitBytes = 1000;
 
 // The pages of a worker that allocates as it says.
 struct Worker {
@@ -35,7 +35,7 @@ struct Worker {
 
 class VgpuMemoryTest : public testing::Test {
  protected:
-  Worker& Join(uint64_t limit = kLimit) {
+  Worker& Join(uint64_t limit = kLimitBytes) {
     Worker& worker = *workers_.emplace_back(std::make_unique<Worker>());
     pages_.push_back(&worker.pages);
     worker.row().memory_limit.store(limit);  // as the daemon does
@@ -61,7 +61,7 @@ TEST_F(VgpuMemoryTest, OneAloneGetsAllAtOnce) {
   EXPECT_TRUE(AsksForMemory(worker.pages, 0));
   Answer(worker);
   EXPECT_FALSE(AsksForMemory(worker.pages, 0));
-  EXPECT_EQ(worker.budget(), kLimit);
+  EXPECT_EQ(worker.budget(), kLimitBytes);
   EXPECT_EQ(worker.gate->changes.load(), 1u);
 }
 
@@ -111,8 +111,8 @@ TEST_F(VgpuMemoryTest, ContextsOfFurtherSessionsAreOfTheLimit) {
   const auto join = [&]() -> Worker& {
     Worker& worker = *workers_.emplace_back(std::make_unique<Worker>());
     pages_.push_back(&worker.pages);
-    worker.row().memory_limit.store(kLimit);
-    JoinMemory(pages_, worker.pages, 0, kLimit, ContextsBytes(pages_.size(), 1, kContext));
+    worker.row().memory_limit.store(kLimitBytes);
+    JoinMemory(pages_, worker.pages, 0, kLimitBytes, ContextsBytes(pages_.size(), 1, kContext));
     return worker;
   };
   const auto ask = [&](Worker& worker, uint64_t bytes) {
@@ -122,9 +122,9 @@ TEST_F(VgpuMemoryTest, ContextsOfFurtherSessionsAreOfTheLimit) {
   };
   Worker& first = join();
   EXPECT_TRUE(ask(first, 300));
-  EXPECT_EQ(first.budget(), kLimit) << "the first one's context was set aside";
+  EXPECT_EQ(first.budget(), kLimitBytes) << "the first one's context was set aside";
   Worker& second = join();
-  EXPECT_LE(Budgets(), kLimit - kContext) << "from the moment that it is there";
+  EXPECT_LE(Budgets(), kLimitBytes - kContext) << "from the moment that it is there";
   EXPECT_TRUE(ask(second, 600));
   EXPECT_FALSE(ask(second, 1));
   EXPECT_EQ(first.row().memory_others.load(), 600 + kContext);
@@ -149,7 +149,7 @@ TEST_F(VgpuMemoryTest, ARefusalIsAnAnswer) {
 TEST_F(VgpuMemoryTest, ALimitThatComesLaterCountsWhatIsHeld) {
   Worker& worker = Join(0);
   worker.Hold(400);
-  ChangeMemoryLimit(pages_, 0, kLimit);
+  ChangeMemoryLimit(pages_, 0, kLimitBytes);
   EXPECT_EQ(worker.budget(), 400u);
   worker.Want(600);
   Answer(worker);
@@ -165,10 +165,10 @@ TEST_F(VgpuMemoryTest, ABrokerThatStartsAnewLeavesBudgets) {
   const uint64_t of_first = first.budget(), of_second = second.budget();
   // Another broker hears of one after the other.
   std::vector<WorkerPages*> known = {&first.pages};
-  JoinMemory(known, first.pages, 0, kLimit);
+  JoinMemory(known, first.pages, 0, kLimitBytes);
   EXPECT_EQ(first.budget(), of_first);
   known.push_back(&second.pages);
-  JoinMemory(known, second.pages, 0, kLimit);
+  JoinMemory(known, second.pages, 0, kLimitBytes);
   EXPECT_EQ(second.budget(), of_second);
 }
 
@@ -178,10 +178,10 @@ TEST_F(VgpuMemoryTest, WhatAWorkerMakesUpIsBounded) {
   liar.Want(UINT64_MAX);
   liar.Hold(UINT64_MAX);
   Answer(liar);
-  EXPECT_LE(Budgets(), kLimit);
+  EXPECT_LE(Budgets(), kLimitBytes);
   honest.Want(10);
   Answer(honest);
-  EXPECT_LE(Budgets(), kLimit);
+  EXPECT_LE(Budgets(), kLimitBytes);
   ChangeMemoryLimit(pages_, 0, 100);
   honest.Want(UINT64_MAX);
   Answer(honest);
@@ -201,9 +201,9 @@ TEST_F(VgpuMemoryTest, BudgetsNeverExceedTheLimit) {
       for (const auto& each : workers_) held += each->held();
       worker.Want(bytes);
       Answer(worker);
-      EXPECT_EQ(worker.Take(bytes), held + bytes <= kLimit);
+      EXPECT_EQ(worker.Take(bytes), held + bytes <= kLimitBytes);
     }
-    ASSERT_LE(Budgets(), kLimit);
+    ASSERT_LE(Budgets(), kLimitBytes);
   }
 }
 

@@ -1,11 +1,11 @@
 #include "server/daemon/readings/memory_audit.h"
+#include "tests/support/sizes.h"
 
 #include <gtest/gtest.h>
 
 namespace tessera {
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint64_t kContext = 500 * kMiB;
 constexpr uint64_t kFree = kContext + MemoryAudit::kMoreBytes;  // that a worker need not report
 

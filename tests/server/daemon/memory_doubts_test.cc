@@ -1,11 +1,11 @@
 #include "server/daemon/readings/memory_doubts.h"
+#include "tests/support/sizes.h"
 
 #include <gtest/gtest.h>
 
 namespace tessera {
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint64_t kMore = MemoryDoubts::kMoreBytes;
 using Rows = std::vector<SeenMessage::Row>;
 

@@ -12,7 +12,7 @@ using namespace tessera::emulator;
 
 namespace {
 
-CUresult FindDevice(CUdevice number, Device** device) {
+CUresult DeviceOf(CUdevice number, Device** device) {
   RETURN_IF(!GetDriver().initialized(), CUDA_ERROR_NOT_INITIALIZED);
   *device = GetDriver().device(number);
   return *device == nullptr ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
@@ -42,7 +42,7 @@ CUresult cuDeviceGetCount(int* count) {
 
 CUresult cuDeviceGet(CUdevice* device, int ordinal) {
   Device* found;
-  RETURN_ON_ERROR(FindDevice(ordinal, &found));
+  RETURN_ON_ERROR(DeviceOf(ordinal, &found));
   RETURN_IF(device == nullptr, CUDA_ERROR_INVALID_VALUE);
   *device = ordinal;
   return CUDA_SUCCESS;
@@ -50,7 +50,7 @@ CUresult cuDeviceGet(CUdevice* device, int ordinal) {
 
 CUresult cuDeviceGetName(char* name, int len, CUdevice dev) {
   Device* device;
-  RETURN_ON_ERROR(FindDevice(dev, &device));
+  RETURN_ON_ERROR(DeviceOf(dev, &device));
   RETURN_IF(name == nullptr || len <= 0, CUDA_ERROR_INVALID_VALUE);
   snprintf(name, static_cast<size_t>(len), "%s", kDeviceName);
   return CUDA_SUCCESS;
@@ -58,7 +58,7 @@ CUresult cuDeviceGetName(char* name, int len, CUdevice dev) {
 
 CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice dev) {
   Device* device;
-  RETURN_ON_ERROR(FindDevice(dev, &device));
+  RETURN_ON_ERROR(DeviceOf(dev, &device));
   RETURN_IF(uuid == nullptr, CUDA_ERROR_INVALID_VALUE);
   const std::array<char, 16> bytes = UuidOf(GetOptions().machine, GetOptions().devices[static_cast<size_t>(dev)]);
   memcpy(uuid->bytes, bytes.data(), bytes.size());
@@ -68,7 +68,7 @@ CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice dev) { return cuDeviceGetUuid_v2
 
 CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice dev) {
   Device* device;
-  RETURN_ON_ERROR(FindDevice(dev, &device));
+  RETURN_ON_ERROR(DeviceOf(dev, &device));
   RETURN_IF(bytes == nullptr, CUDA_ERROR_INVALID_VALUE);
   *bytes = device->total_bytes();
   return CUDA_SUCCESS;
@@ -76,14 +76,14 @@ CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice dev) {
 
 CUresult cuDeviceGetAttribute(int* pi, CUdevice_attribute attrib, CUdevice dev) {
   Device* device;
-  RETURN_ON_ERROR(FindDevice(dev, &device));
+  RETURN_ON_ERROR(DeviceOf(dev, &device));
   RETURN_IF(pi == nullptr, CUDA_ERROR_INVALID_VALUE);
   return DeviceAttribute(*device, attrib, pi) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuDeviceComputeCapability(int* major, int* minor, CUdevice dev) {
   Device* device;
-  RETURN_ON_ERROR(FindDevice(dev, &device));
+  RETURN_ON_ERROR(DeviceOf(dev, &device));
   RETURN_IF(major == nullptr || minor == nullptr, CUDA_ERROR_INVALID_VALUE);
   *major = 9;
   *minor = 0;
@@ -92,7 +92,7 @@ CUresult cuDeviceComputeCapability(int* major, int* minor, CUdevice dev) {
 
 CUresult cuDeviceGetProperties(CUdevprop* prop, CUdevice dev) {
   Device* device;
-  RETURN_ON_ERROR(FindDevice(dev, &device));
+  RETURN_ON_ERROR(DeviceOf(dev, &device));
   RETURN_IF(prop == nullptr, CUDA_ERROR_INVALID_VALUE);
   auto get = [&](CUdevice_attribute attribute) {
     int value = 0;
@@ -119,7 +119,7 @@ CUresult cuDeviceGetProperties(CUdevprop* prop, CUdevice dev) {
 
 CUresult cuDeviceGetPCIBusId(char* pciBusId, int len, CUdevice dev) {
   Device* device;
-  RETURN_ON_ERROR(FindDevice(dev, &device));
+  RETURN_ON_ERROR(DeviceOf(dev, &device));
   RETURN_IF(pciBusId == nullptr || len <= 0, CUDA_ERROR_INVALID_VALUE);
   snprintf(pciBusId, static_cast<size_t>(len), "0000:%02X:00.0", kFirstPciBus + GetOptions().devices[static_cast<size_t>(dev)]);
   return CUDA_SUCCESS;
@@ -145,7 +145,7 @@ CUresult cuDeviceGetByPCIBusId(CUdevice* dev, const char* pciBusId) {
 
 CUresult cuDeviceGetExecAffinitySupport(int* pi, CUexecAffinityType type, CUdevice dev) {
   Device* device;
-  RETURN_ON_ERROR(FindDevice(dev, &device));
+  RETURN_ON_ERROR(DeviceOf(dev, &device));
   RETURN_IF(pi == nullptr || type != CU_EXEC_AFFINITY_TYPE_SM_COUNT, CUDA_ERROR_INVALID_VALUE);
   *pi = 0;
   return CUDA_SUCCESS;
@@ -154,7 +154,7 @@ CUresult cuDeviceGetExecAffinitySupport(int* pi, CUexecAffinityType type, CUdevi
 CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t* maxWidthInElements, CUarray_format format, unsigned numChannels,
                                             CUdevice dev) {
   Device* device;
-  RETURN_ON_ERROR(FindDevice(dev, &device));
+  RETURN_ON_ERROR(DeviceOf(dev, &device));
   RETURN_IF(maxWidthInElements == nullptr, CUDA_ERROR_INVALID_VALUE);
   *maxWidthInElements = 1u << 28;
   return CUDA_SUCCESS;
@@ -162,8 +162,8 @@ CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t* maxWidthInElements, CUarray_
 
 CUresult cuDeviceCanAccessPeer(int* canAccessPeer, CUdevice dev, CUdevice peerDev) {
   Device* device;
-  RETURN_ON_ERROR(FindDevice(dev, &device));
-  RETURN_ON_ERROR(FindDevice(peerDev, &device));
+  RETURN_ON_ERROR(DeviceOf(dev, &device));
+  RETURN_ON_ERROR(DeviceOf(peerDev, &device));
   RETURN_IF(canAccessPeer == nullptr, CUDA_ERROR_INVALID_VALUE);
   *canAccessPeer = dev != peerDev;
   return CUDA_SUCCESS;
@@ -171,8 +171,8 @@ CUresult cuDeviceCanAccessPeer(int* canAccessPeer, CUdevice dev, CUdevice peerDe
 
 CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice) {
   Device* device;
-  RETURN_ON_ERROR(FindDevice(srcDevice, &device));
-  RETURN_ON_ERROR(FindDevice(dstDevice, &device));
+  RETURN_ON_ERROR(DeviceOf(srcDevice, &device));
+  RETURN_ON_ERROR(DeviceOf(dstDevice, &device));
   RETURN_IF(value == nullptr, CUDA_ERROR_INVALID_VALUE);
   RETURN_IF(srcDevice == dstDevice, CUDA_ERROR_INVALID_DEVICE);
   switch (attrib) {

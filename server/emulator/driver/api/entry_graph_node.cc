@@ -11,7 +11,7 @@ using namespace tessera::emulator;
 
 namespace {
 
-using GraphLock = std::lock_guard<std::recursive_mutex>;
+using GraphLock = std::unique_lock<std::recursive_mutex>;
 
 // Adds a node. `edges` may be null. With graph_mutex held.
 CUresult Add(CUgraphNode* out, CUgraph handle, const CUgraphNode* dependencies, size_t count, CUgraphNodeType type,

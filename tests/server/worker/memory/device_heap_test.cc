@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "tests/server/worker/memory/fake_vmm.h"
+#include "tests/support/sizes.h"
 
 namespace tessera {
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
-constexpr uint64_t kContext = 77;
+constexpr uint64_t kHeapContext = 77;
 constexpr Range kWindow{0x200000000000, uint64_t{1} << 40};
 
 class DeviceHeapTest : public testing::Test {
@@ -28,7 +28,7 @@ class DeviceHeapTest : public testing::Test {
     EXPECT_TRUE(vmm_.mapped.empty());
   }
 
-  uint64_t Allocate(uint64_t bytes, uint64_t context = kContext, CUdevice device = 0) {
+  uint64_t Allocate(uint64_t bytes, uint64_t context = kHeapContext, CUdevice device = 0) {
     uint64_t address = 0;
     EXPECT_EQ(heap_->Allocate(context, device, bytes, &address), CUDA_SUCCESS);
     return address;
@@ -46,9 +46,9 @@ class DeviceHeapTest : public testing::Test {
 
 TEST_F(DeviceHeapTest, RefusesWhatCudaRefuses) {
   uint64_t address = 0;
-  EXPECT_EQ(heap_->Allocate(kContext, 0, 0, &address), CUDA_ERROR_INVALID_VALUE);
-  EXPECT_EQ(heap_->Allocate(kContext, 0, uint64_t{1} << 50, &address), CUDA_ERROR_OUT_OF_MEMORY);
-  EXPECT_EQ(heap_->Allocate(kContext, 0, UINT64_MAX, &address), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(heap_->Allocate(kHeapContext, 0, 0, &address), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(heap_->Allocate(kHeapContext, 0, uint64_t{1} << 50, &address), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(heap_->Allocate(kHeapContext, 0, UINT64_MAX, &address), CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_EQ(heap_->BeginFree(kWindow.base), CUDA_ERROR_INVALID_VALUE);
   const uint64_t block = Allocate(100);
   EXPECT_EQ(heap_->BeginFree(block + 1), CUDA_ERROR_INVALID_VALUE);
@@ -61,7 +61,7 @@ TEST_F(DeviceHeapTest, RefusesWhatCudaRefuses) {
 TEST_F(DeviceHeapTest, DeviceWithoutVirtualMemoryIsRefused) {
   vmm_.supported = false;
   uint64_t address = 0;
-  EXPECT_EQ(heap_->Allocate(kContext, 0, 100, &address), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(heap_->Allocate(kHeapContext, 0, 100, &address), CUDA_ERROR_NOT_SUPPORTED);
 }
 
 TEST_F(DeviceHeapTest, MemoryIsNotReusedBeforeTheFreeHasEnded) {
@@ -139,9 +139,9 @@ TEST_F(DeviceHeapTest, CacheIsGivenBackBeforeOutOfMemory) {
   vmm_.device_bytes = 20 * kMiB;
   Free(Allocate(12 * kMiB));
   uint64_t address = 0;
-  EXPECT_EQ(heap_->Allocate(kContext, 0, 16 * kMiB, &address), CUDA_SUCCESS);
+  EXPECT_EQ(heap_->Allocate(kHeapContext, 0, 16 * kMiB, &address), CUDA_SUCCESS);
   EXPECT_EQ(heap_->CachedBytes(0), 0u);
-  EXPECT_EQ(heap_->Allocate(kContext, 0, 6 * kMiB, &address), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(heap_->Allocate(kHeapContext, 0, 6 * kMiB, &address), CUDA_ERROR_OUT_OF_MEMORY);
 }
 
 TEST_F(DeviceHeapTest, ContextTakesItsBlocksAlongAndNoOthers) {
@@ -180,7 +180,7 @@ TEST_F(DeviceHeapTest, WindowThatTheDriverRefusesIsOutOfMemory) {
   vmm_.refused_base = kWindow.base;
   vmm_.refused_bytes = kWindow.bytes;
   uint64_t address = 0;
-  EXPECT_EQ(heap_->Allocate(kContext, 0, 100, &address), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(heap_->Allocate(kHeapContext, 0, 100, &address), CUDA_ERROR_OUT_OF_MEMORY);
 }
 
 TEST_F(DeviceHeapTest, RandomUseNeverOverlaps) {

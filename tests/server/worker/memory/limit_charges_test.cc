@@ -7,11 +7,11 @@
 #include <memory>
 
 #include "tests/server/worker/one_gpu.h"
+#include "tests/support/sizes.h"
 
 namespace tessera {
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint64_t kThreads = 4 * 1024;  // that the device can hold
 const HandleId kContext = HandleId::Of(0, HandleKind::kContext, 1, 3);
 const HandleId kOther = HandleId::Of(0, HandleKind::kContext, 1, 3 + 16);  // its slot meets the other's

@@ -12,11 +12,11 @@
 #include "protocol/base/unique_fd.h"
 #include "server/worker/memory/held_memory.h"
 #include "tests/server/worker/one_gpu.h"
+#include "tests/support/sizes.h"
 
 namespace tessera {
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr MemoryKind kKind = MemoryKind::kAllocations;
 
 class MemoryLedgerTest : public testing::Test {

@@ -6,12 +6,12 @@
 #include <memory>
 
 #include "tests/server/worker/one_gpu.h"
+#include "tests/support/sizes.h"
 
 namespace tessera {
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
-constexpr CUdeviceptr kAddress = 0x1000;
+constexpr CUdeviceptr kPoolAddress = 0x1000;
 const CUmemoryPool kPool = reinterpret_cast<CUmemoryPool>(0x20);
 
 uint64_t g_reserved = 0, g_used = 0;
@@ -44,7 +44,7 @@ class PoolChargesTest : public testing::Test {
   CUresult Allocate(uint64_t bytes, uint64_t growth) {
     CUdeviceptr address = 0;
     return pools_->Allocate(0, kPool, bytes, nullptr, &address, [&] {
-      address = kAddress;
+      address = kPoolAddress;
       g_used += bytes;
       g_reserved += growth;
       return CUDA_SUCCESS;
@@ -81,15 +81,15 @@ TEST_F(PoolChargesTest, NothingIsAskedForThatCannotBe) {
 // A pool hands an address out again before anybody was told that its free is done.
 TEST_F(PoolChargesTest, AnAddressThatIsHandedOutAgainHoldsADestroyedPool) {
   ASSERT_EQ(Allocate(32 * kMiB, 32 * kMiB), CUDA_SUCCESS);
-  PoolCharges::Freeing first = pools_->BeginFree(kAddress);
+  PoolCharges::Freeing first = pools_->BeginFree(kPoolAddress);
   ASSERT_NE(first, nullptr);
-  EXPECT_EQ(pools_->BeginFree(kAddress), nullptr);
+  EXPECT_EQ(pools_->BeginFree(kPoolAddress), nullptr);
   g_used = 0;
   ASSERT_EQ(Allocate(32 * kMiB, 0), CUDA_SUCCESS);
   pools_->EndFree(std::move(first));
   pools_->Destroyed(kPool);
   EXPECT_EQ(held(), 32 * kMiB);
-  pools_->EndFree(pools_->BeginFree(kAddress));
+  pools_->EndFree(pools_->BeginFree(kPoolAddress));
   EXPECT_EQ(held(), 0u);
   EXPECT_TRUE(pools_->Trim(0)) << "one has ended";
   EXPECT_FALSE(pools_->Trim(0));
@@ -99,7 +99,7 @@ TEST_F(PoolChargesTest, AnAddressThatIsHandedOutAgainHoldsADestroyedPool) {
 TEST_F(PoolChargesTest, WhoHasADestroyedPoolHoldsWhatItHad) {
   ASSERT_EQ(Allocate(32 * kMiB, 32 * kMiB), CUDA_SUCCESS);
   std::shared_ptr<void> exported = pools_->Of(kPool);
-  pools_->EndFree(pools_->BeginFree(kAddress));
+  pools_->EndFree(pools_->BeginFree(kPoolAddress));
   pools_->Destroyed(kPool);
   EXPECT_EQ(held(), 32 * kMiB);
   exported.reset();
@@ -116,7 +116,7 @@ TEST_F(PoolChargesTest, APoolOfWhichTheDriverSaysNothingHoldsOn) {
 
 TEST_F(PoolChargesTest, AFreeThatTheDriverRefusesHoldsOn) {
   ASSERT_EQ(Allocate(32 * kMiB, 32 * kMiB), CUDA_SUCCESS);
-  pools_->UndoFree(kAddress, pools_->BeginFree(kAddress));
+  pools_->UndoFree(kPoolAddress, pools_->BeginFree(kPoolAddress));
   pools_->Destroyed(kPool);
   EXPECT_EQ(held(), 32 * kMiB);
 }
