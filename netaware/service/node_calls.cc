@@ -20,7 +20,7 @@ class NodeStream : public grpc::ServerBidiReactor<FromNode, ToNode>,
                    public NodeEnd,
                    public std::enable_shared_from_this<NodeStream> {
  public:
-  NodeStream(PlacerLoop& loop, std::string holder) : loop_(loop), holder_(std::move(holder)) {}
+  NodeStream(PlacerLoop& loop, RolesFile& roles, std::string holder) : loop_(loop), roles_(roles), holder_(std::move(holder)) {}
 
   void Begin() {
     self_ = shared_from_this();
@@ -94,6 +94,12 @@ class NodeStream : public grpc::ServerBidiReactor<FromNode, ToNode>,
       note(node.status().message());
       return End(GrpcStatusOf(node.status()));
     }
+    if (!roles_.Current()->MayBeServer(holder_, node->server.id)) {
+      note("the name is another server's by the roles");
+      return End({grpc::StatusCode::PERMISSION_DENIED,
+                  "the server '" + Printable(node->server.id) + "' is another certificate's than " + holder_ +
+                      " in the placer's roles (tessera-placer --policy): give this host another id (tessera-node --host-id)"});
+    }
     node->holder = holder_;
     ToNode welcome;
     welcome.mutable_welcome()->set_cluster(core.options().cluster);
@@ -137,6 +143,7 @@ class NodeStream : public grpc::ServerBidiReactor<FromNode, ToNode>,
   }
 
   PlacerLoop& loop_;
+  RolesFile& roles_;
   const std::string holder_;
   std::shared_ptr<NodeStream> self_;  // until OnDone()
   FromNode message_;                  // being read
@@ -151,7 +158,7 @@ class NodeStream : public grpc::ServerBidiReactor<FromNode, ToNode>,
 
 grpc::ServerBidiReactor<FromNode, ToNode>* NodeCalls::Attach(grpc::CallbackServerContext* context) {
   const std::string holder = connections_.HolderOf(context->peer());
-  const auto stream = std::make_shared<NodeStream>(loop_, holder);
+  const auto stream = std::make_shared<NodeStream>(loop_, roles_, holder);
   if (holder.empty() || !roles_.Current()->MayJoin(holder)) {
     const std::string who = holder.empty() ? "somebody who cannot be told" : holder;
     loop_.Post({PlacerWork::kQuestion, holder}, [who](PlacerCore& core, int64_t now_ms) {

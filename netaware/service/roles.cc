@@ -138,6 +138,18 @@ Standing Roles::StandingOf(std::string_view holder) const {
   return Standing::kTrusted;
 }
 
+bool Roles::MayBeServer(std::string_view holder, std::string_view server) const {
+  if (RoleOf(holder) == Role::kAdmin) return true;
+  const std::string own = NameHolder(server);
+  bool is_anothers = false;
+  for (const auto& [named, role] : of) {
+    if (role != Role::kServer || (named != own && !named.starts_with(own + "."))) continue;
+    if (named == holder) return true;
+    is_anothers = true;
+  }
+  return !is_anothers;
+}
+
 bool Roles::MayBeProtected(std::string_view holder) const {
   if (RoleOf(holder) == Role::kAdmin || with_protected.contains(holder)) return true;
   return with_protected.contains(NamedBy(std::string(holder)));

@@ -1,7 +1,7 @@
 // Who may do what at a placer: by user of this host, or by name in a certificate. Plain values; pure; any thread.
 //
 //   [roles]
-//   "name:gpu7" = "server"        # joins the pool
+//   "name:gpu7" = "server"        # joins the pool, and nobody else does as gpu7
 //   "name:alice" = "tenant"       # asks for GPUs, and sees what is hers
 //   "uid:1000" = "admin"          # everything
 //   "name:wall" = "viewer"        # sees everything
@@ -44,6 +44,9 @@ struct Roles {
   // Whether a job may be protected: a right of his own or of his name.
   bool MayBeProtected(std::string_view holder) const;
   bool MayJoin(std::string_view holder) const { return RoleOf(holder) == Role::kServer || RoleOf(holder) == Role::kAdmin; }
+  // Whether who may join may call itself `server`. When the roles name a server X, the server X is that one's alone, and so is
+  // the first part of X: of "gpu7.example" also "gpu7". An administrator's server has any name.
+  bool MayBeServer(std::string_view holder, std::string_view server) const;
   bool SeesAll(std::string_view holder) const { return RoleOf(holder) == Role::kViewer || RoleOf(holder) == Role::kAdmin; }
   // What he has of the placer's connections, calls and memory.
   Standing StandingOf(std::string_view holder) const;

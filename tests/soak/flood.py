@@ -37,7 +37,7 @@ PAUSE_S = 0.3  # the longest between two jobs
 LOST_S = 60  # a job that has not started by then never does
 LOOKS_S = 0.1  # between two looks at memory
 # By how much what is resident may grow: what callers may have (SECURITY.md), what comes between two looks, what stays with the allocator.
-GROWN_MIB_MAX = {"placer": 250, "broker": 200, "gateway": 100}
+GROWN_MIB_MAX = {"placer": 250, "broker": 200, "gateway": 140}
 LATE = 3
 # Who floods: it is theirs alone that may be ended for what they take.
 MALLORY, TAKEN_OVER = "name:mallory", "name:taken-over"

@@ -31,6 +31,23 @@ TEST(Roles, AreThoseOfTheFile) {
   EXPECT_EQ(Roles::Parse("", "f")->StandingOf("name:bob"), Standing::kUsual);
 }
 
+TEST(Roles, AServerThatIsNamedIsNobodyElse) {
+  Result<Roles> roles = Roles::Parse(
+      "[roles]\n\"name:gpu7.a\" = \"server\"\n\"name:gpu7.b\" = \"server\"\n\"name:gpu8\" = \"server\"\n\"uid:7\" = \"admin\"\n"
+      "\"name:alice\" = \"tenant\"\n\"uid:8\" = \"server\"\n",
+      "f");
+  ASSERT_TRUE(roles.ok()) << roles.status().message();
+  EXPECT_TRUE(roles->MayBeServer("name:gpu7.a", "gpu7.a"));
+  EXPECT_TRUE(roles->MayBeServer("name:gpu7.a", "gpu7") && roles->MayBeServer("name:gpu7.b", "gpu7"));
+  EXPECT_TRUE(roles->MayBeServer("name:gpu8", "gpu9"));  // of which no line tells
+  EXPECT_TRUE(roles->MayBeServer("name:gpu8", "alice"));
+  EXPECT_TRUE(roles->MayBeServer("name:gpu8", "gpu"));
+  EXPECT_TRUE(roles->MayBeServer("uid:7", "gpu8"));
+  EXPECT_FALSE(roles->MayBeServer("name:gpu8", "gpu7"));
+  EXPECT_FALSE(roles->MayBeServer("name:gpu8", "gpu7.a") || roles->MayBeServer("name:gpu7.b", "gpu7.a"));
+  EXPECT_FALSE(roles->MayBeServer("uid:8", "gpu8") || roles->MayBeServer("anonymous", "gpu8"));
+}
+
 TEST(Roles, AUserHasTheNameThatHeIsGivenAndItsRole) {
   Result<Roles> roles = Roles::Parse(
       "[users]\n\"uid:7\" = \"name:alice\"\n\"uid:8\" = \"name:alice\"\n[roles]\n"
@@ -71,7 +88,7 @@ TEST(Roles, WhatIsWrongNamesFileAndLine) {
                                    {"[roles]\nothers = \"admin\"\n", "f, line 2"},
                                    {"[roles\n", "f, line 1"},
                                    {"roles = 3\n", "f, line 1"}}) {
-    const Result<Roles> roles = Roles::Parse(text, "f");
+    Result<Roles> roles = Roles::Parse(text, "f");
     ASSERT_FALSE(roles.ok()) << text;
     EXPECT_NE(roles.status().message().find(line), std::string::npos) << roles.status().message();
   }

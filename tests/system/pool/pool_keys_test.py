@@ -87,11 +87,15 @@ class Renewal(unittest.TestCase):
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done.stderr if code else done.stdout
 
-    def signatures(self):
-        """In the audit: (actor, outcome, text) of each."""
+    def events(self, action):
+        """In the audit."""
         done = subprocess.run([TESSERA, "audit", "-o", "json", *self.keys.options("client", "boss"), "--placer", self.url], capture_output=True, text=True,
                               check=True, timeout=60, env=environment())
-        return [(event["actor"], event["outcome"], event["text"]) for event in json.loads(done.stdout)["events"] if event["action"] == "sign"]
+        return [event for event in json.loads(done.stdout)["events"] if event["action"] == action]
+
+    def signatures(self):
+        """In the audit: (actor, outcome, text) of each."""
+        return [(event["actor"], event["outcome"], event["text"]) for event in self.events("sign")]
 
     def test_a_user_renews_and_nobody_else_gets_one(self):
         self.begin()
@@ -132,6 +136,19 @@ class Renewal(unittest.TestCase):
             self.assertEqual(other.process.wait(20), 4)
             other.process.stdout.close()
             self.assertIn(why, other.words())
+
+    def test_a_server_that_the_roles_name_is_nobody_else(self):
+        self.begin()
+        self.write('"name:gpu8" = "server"\n')
+        for name in ("gpu8", "gpu7"):  # what it is called: the certificate is that of gpu8
+            server = Server("--listen", "tls://127.0.0.1:0", "--placer", self.url, "--host-id", name, *self.keys.options("host", "gpu8,127.0.0.1"))
+            self.addCleanup(server.stop)
+            if name == "gpu8":
+                wait_for(lambda: "server 'gpu8' of name:gpu8 has joined" in self.placer.words(), 20, "the server's joining")
+        why = "the server 'gpu7' is another certificate's than name:gpu8 in the placer's roles (tessera-placer --policy): give this host another id"
+        wait_for(lambda: why in server.words(), 20, "the refusal")
+        self.assertNotIn("server 'gpu7'", self.placer.words())
+        wait_for(lambda: ("name:gpu8", "refused") in [(event["actor"], event["outcome"]) for event in self.events("join")], 10, "the record")
 
     def test_a_node_renews_by_itself_while_a_session_runs(self):
         self.begin()
