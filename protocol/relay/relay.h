@@ -63,10 +63,11 @@ class Relay {
   // Receives the hello over the link, takes it to the server at the socket that `dial` gives, and sends the answer back. The
   // answer may be a refusal: of a hello of another wire version, or because `dial` failed. `dial` is called only once something
   // has arrived that looks like a hello or a question.
+  // `bytes`: what the channel of the session takes of this host's memory; 0 for a question.
   // `returning`: the sessions of this host that outlive their links. A link that begins with kResume is handed to its session
   // there, and makes no session here (kUnavailable). Null: no session outlives its link.
   // `peer`: as for ReturningLinks::Admit(). `keeper`: as above.
-  using Dial = std::function<Result<UniqueFd>()>;
+  using Dial = std::function<Result<UniqueFd>(uint64_t bytes)>;
   // `host`: where the client is. The hello carries `peer` and `host`, and a question carries `peer`, whatever the client said of
   // itself (protocol/wire/holder.h).
   static Result<std::unique_ptr<Relay>> AtServer(const Dial& dial, std::shared_ptr<Link> link, ReturningLinks* returning,
@@ -91,6 +92,10 @@ class Relay {
   void Stop();
   // As Stop(), but waits for nobody: Run() returns soon. Any thread.
   void Abort();
+
+  // What a channel of these sizes, as a client asks for them, takes of this host's memory: its rings and staging.
+  static uint64_t ChannelBytes(const ChannelSizes& sizes);
+  uint64_t channel_bytes() const { return ChannelBytes(channel_->sizes()); }
 
   // Whether the session has no link now and waits for one. Any thread.
   bool WaitsForLink() const { return outage_began_ns_.load() != 0; }

@@ -60,6 +60,11 @@ Status Answered() { return Status(StatusCode::kUnavailable, "the client asked a 
 
 }  // namespace
 
+uint64_t Relay::ChannelBytes(const ChannelSizes& sizes) {
+  const ChannelSizes bounded = BoundedSizes(sizes);
+  return bounded.staging_bytes + bounded.command_bytes + bounded.reply_bytes + bounded.answer_bytes + 2 * bounded.transfer_bytes;
+}
+
 Result<std::unique_ptr<Relay>> Relay::AtClient(UniqueFd socket, Link& link, uint64_t deadline_ns) {
   return AtClient(std::move(socket), Borrowed(link), nullptr, deadline_ns);
 }
@@ -116,7 +121,8 @@ Result<std::unique_ptr<Relay>> Relay::AtClient(UniqueFd socket, std::shared_ptr<
 }
 
 Result<std::unique_ptr<Relay>> Relay::AtServer(UniqueFd socket, Link& link, uint64_t deadline_ns) {
-  return AtServer([&socket]() -> Result<UniqueFd> { return std::move(socket); }, Borrowed(link), nullptr, "", deadline_ns);
+  return AtServer([&socket](uint64_t) -> Result<UniqueFd> { return std::move(socket); }, Borrowed(link), nullptr, "",
+                  deadline_ns);
 }
 
 Result<std::unique_ptr<Relay>> Relay::AtServer(const Dial& dial, std::shared_ptr<Link> link, ReturningLinks* returning,
@@ -133,7 +139,7 @@ Result<std::unique_ptr<Relay>> Relay::AtServer(const Dial& dial, std::shared_ptr
   if (ControlKindOf(message) == ControlKind::kServerQuery) {
     Result<std::vector<std::byte>> question = AskedBy(peer, message);
     if (!question.ok()) return question.status();
-    Result<UniqueFd> socket = dial();
+    Result<UniqueFd> socket = dial(0);
     if (!socket.ok()) return RefuseOver(*link, socket.status());
     RETURN_IF_ERROR(SendMessage(socket->get(), *question, {}, deadline_ns));
     Result<SocketMessage> report = ReceiveMessage(socket->get(), kControlMessageBytesMax, deadline_ns);
@@ -149,7 +155,7 @@ Result<std::unique_ptr<Relay>> Relay::AtServer(const Dial& dial, std::shared_ptr
   if (!hello->mirrored) return RelayViolation("the link brought the hello of a client that does not know of it");
   hello->holder = NameHolder(peer);
   hello->host = host.substr(0, kHostBytesMax);
-  Result<UniqueFd> socket = dial();
+  Result<UniqueFd> socket = dial(ChannelBytes(hello->sizes));
   if (!socket.ok()) return RefuseOver(*link, socket.status());
   ServerWelcome welcome;
   Channel::Files files;

@@ -52,6 +52,18 @@ bool RelaySession::Establish() {
   return true;
 }
 
+Status RelaySession::TakeMemory(uint64_t bytes) {
+  if (bytes <= service_.options_.segment_bytes_max && service_.budget_.Take(bytes)) {
+    memory_bytes_ = bytes;
+    return Status::Ok();
+  }
+  const auto mib = [](uint64_t of) { return std::to_string(of >> 20) + " MiB"; };
+  return Status(StatusCode::kResourceExhausted,
+                "a session needs " + mib(bytes) + " of the gateway's memory. Each may have " +
+                    mib(service_.options_.segment_bytes_max) + " and all together " + mib(service_.budget_.bytes_max()) +
+                    ", parts of what the gateway's control group may have: end others, or raise the limit of that group");
+}
+
 void RelaySession::BeUnderstood() {
   MutexLock lock(service_.strangers_mutex_);
   if (service_.strangers_) service_.strangers_->Understood(IdOf(*this));
@@ -235,6 +247,7 @@ RelaySession& RelayService::Enter() {
 
 void RelayService::Erase(RelaySession& session) {
   LeaveStrangers(session);
+  budget_.GiveBack(session.memory_bytes_);
   if (session.established_.load()) {
     established_.fetch_sub(1);
     MutexLock lock(strangers_mutex_);
@@ -286,6 +299,8 @@ void RelayService::Adopt(KeeperLine& keeper, const Relay::Supply& supply,
     RelaySession& session = Enter();
     session.Within(kNoDeadline);
     session.Establish();
+    session.memory_bytes_ = (*adopted)->channel_bytes();
+    budget_.Have(session.memory_bytes_);
     Start(session, [&session, carry, relay = std::shared_ptr<Relay>(std::move(*adopted))] { carry(*relay, session); });
   }
 }

@@ -49,6 +49,9 @@ class RelaySession {
   // Counts this connection as a session; it makes room for nobody any more. False when there are sessions_max already. Call it
   // once.
   bool Establish();
+  // Takes what the session's channel needs of what all sessions may have, until it is over. kResourceExhausted: there is not so
+  // much, or a session may not have so much. Call it once.
+  Status TakeMemory(uint64_t bytes);
   // Says what the thread waits for: `socket` (shut down to end the wait; a duplicate of it is kept) or `link`. Null: nothing any
   // more.
   void Uses(int socket);
@@ -72,7 +75,8 @@ class RelaySession {
   std::atomic<bool> established_{false};
   // For the service's thread. source_ does not change while this connection's thread runs.
   Source source_;
-  UniqueFd silent_;  // the connection until it says something; then it gets a thread
+  uint64_t memory_bytes_ = 0;  // taken
+  UniqueFd silent_;            // the connection until it says something; then it gets a thread
   uint64_t first_byte_ns_ = kNoDeadline;
   std::list<std::unique_ptr<RelaySession>>::iterator self_;
   Mutex mutex_;
@@ -105,8 +109,8 @@ class RelayService {
     int owner_fd = -1;                             // readable once the owner, the process it is for, has ended; -1: none
     uint64_t hello_timeout_ns = 10'000'000'000;    // how long a connection may take to say what it wants
     std::optional<StrangerBounds> strangers = {};  // set where anybody may connect
-    uint64_t segment_bytes_max = UINT64_MAX;       // of one session, as in Relay::BoundSegments()
-    uint64_t segment_bytes_in_all = UINT64_MAX;    // of all together
+    uint64_t segment_bytes_max = UINT64_MAX;       // of one session, as in Relay::BoundSegments(); also of its channel
+    uint64_t segment_bytes_in_all = UINT64_MAX;    // of all together, their channels among them
     // Says who has connected, for the log. Required with `strangers`.
     std::function<std::string(int connection)> describe = {};
   };

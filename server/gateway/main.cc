@@ -64,8 +64,9 @@ uint64_t SegmentBytesMax(uint32_t sessions_max) {
   return std::min({memory, ControlGroupMemoryLimit() / 2, (uint64_t{64} << 40) / std::max(sessions_max, 1U)});
 }
 
-// Connects to the server, for a client that has sent its request. The server must not hear of a client before that.
-Result<UniqueFd> Dial(RelaySession& session, Carrier& carrier) {
+// Connects to the server, for a client that has sent its request, whose channel needs so many bytes. The server must not hear of
+// a client before that.
+Result<UniqueFd> Dial(RelaySession& session, Carrier& carrier, uint64_t bytes) {
   if (!session.Establish()) {
     const std::string most = "the gateway has " + std::to_string(ConnectionsMax(carrier.options));
     return Status(StatusCode::kResourceExhausted,
@@ -73,6 +74,7 @@ Result<UniqueFd> Dial(RelaySession& session, Carrier& carrier) {
                       ? most + " connections, as many as it has descriptors for: raise the limit of tesserad (ulimit -n)"
                       : most + " sessions, its limit: raise --max-sessions of tessera-gateway");
   }
+  RETURN_IF_ERROR(session.TakeMemory(bytes));
   session.Within(RelayService::kWelcomeTimeoutNs);
   Result<UniqueFd> server = carrier.keeper.Dial();
   if (!server.ok()) {
@@ -108,9 +110,9 @@ void Carry(UniqueFd connection, RelaySession& session, Carrier& carrier) {
   peer = accepted->peer;
   std::shared_ptr<Link> link = std::move(accepted->link);
   session.Uses(link);
-  Result<std::unique_ptr<Relay>> relay =
-      Relay::AtServer([&] { return Dial(session, carrier); }, std::exchange(link, nullptr), &carrier.returning, accepted->name,
-                      MonotonicNs() + hello_timeout_ns + RelayService::kWelcomeTimeoutNs, &carrier.keeper, host);
+  Result<std::unique_ptr<Relay>> relay = Relay::AtServer(
+      [&](uint64_t bytes) { return Dial(session, carrier, bytes); }, std::exchange(link, nullptr), &carrier.returning,
+      accepted->name, MonotonicNs() + hello_timeout_ns + RelayService::kWelcomeTimeoutNs, &carrier.keeper, host);
   if (!relay.ok()) {
     // An answered question, or a peer that left, is not worth more than a debug line.
     if (relay.status().code() == StatusCode::kUnavailable && !session.timed_out()) {

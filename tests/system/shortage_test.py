@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""A server that lacks descriptors: it rests, says so once, and goes on when there is room; sessions go on meanwhile.
+"""A server that lacks descriptors: it rests, says so once, and goes on when there is room; sessions go on meanwhile. A gateway in a control
+group with little memory: whose session does not fit is refused, and no other is ended for it.
 
 usage: shortage_test.py BUILD_DIRECTORY
 """
 
 import os
 import resource
+import signal
 import socket
 import subprocess
+import sys
 import time
 import unittest
 
@@ -25,6 +28,38 @@ def processor_s(pid):
 
 def status_of(url):
     return subprocess.run([TESSERA, "status", "--server", url], capture_output=True, text=True, timeout=60, env=environment())
+
+
+class MemoryGroup:
+    """A control group of memory for processes of a test, of either version."""
+
+    def __init__(self, mib):
+        for root, limit in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
+            self.path = os.path.join(root, f"tessera-test-{os.getpid()}")
+            try:
+                os.mkdir(self.path)
+                with open(os.path.join(self.path, limit), "w") as file:
+                    file.write(str(mib << 20))
+                return
+            except OSError as problem:
+                self.remove()
+                why = problem
+        raise unittest.SkipTest(f"no control group of memory can be made here: {why}")
+
+    def enter(self):
+        with open(os.path.join(self.path, "cgroup.procs"), "w") as processes:
+            processes.write(str(os.getpid()))
+
+    def remove(self):
+        def is_away():
+            if os.path.isdir(self.path):
+                try:
+                    os.rmdir(self.path)
+                except OSError:
+                    return False  # a process is on its way out
+            return True
+
+        wait_for(is_away, 20, "the end of all in the group")
 
 
 class Shortage(unittest.TestCase):
@@ -76,6 +111,39 @@ class Shortage(unittest.TestCase):
         resource.prlimit(carrier, resource.RLIMIT_NOFILE, before)
         done = status_of(gateway.url)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(gateway.stop(), 0)
+        self.assertEqual(server.stop(), 0)
+
+    def test_a_gateway_with_little_memory(self):
+        # A session has 64 MiB there for what it copies, and its rings. All may have three quarters of the group's, so two come in.
+        group = MemoryGroup(256)
+        self.addCleanup(group.remove)
+        server = Server()
+        gateway = Gateway(server.path, before=group.enter)
+        carrier = gateway.carrier()
+
+        def start():
+            client = subprocess.Popen([TESSERA, "run", "-q", "--server", gateway.url, "--", program("copy_loop")], stdout=subprocess.PIPE,
+                                      stderr=subprocess.PIPE, text=True, env=environment())
+            self.addCleanup(client.communicate)
+            self.addCleanup(client.kill)
+            return client
+
+        clients = [start() for _ in range(8)]
+        said = [client.stdout.readline() for client in clients]
+        self.assertEqual(sorted(said), [""] * 6 + ["copying\n"] * 2)
+        for client in (client for client, line in zip(clients, said) if not line):
+            self.assertRegex(client.communicate(timeout=20)[1], "a session needs [67]. MiB of the gateway's memory. Each may have 128 MiB and all together 192 MiB")
+        those_in = [client for client, line in zip(clients, said) if line]
+        time.sleep(2)  # until the memory of both has been used
+        self.assertEqual([client.poll() for client in those_in], [None, None])
+        # Both come back to a process that counts them too; the place of who ends is another's.
+        os.kill(carrier, signal.SIGKILL)
+        wait_for(lambda: gateway.words().count("goes on over a new link") == 2, 20, "the sessions' return")
+        self.assertEqual(start().stdout.readline(), "")
+        those_in[0].kill()
+        wait_for(lambda: start().stdout.readline() == "copying\n", 20, "another's session")
+        self.assertNotIn("times in a row", gateway.words())
         self.assertEqual(gateway.stop(), 0)
         self.assertEqual(server.stop(), 0)
 

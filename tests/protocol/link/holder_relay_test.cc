@@ -33,7 +33,7 @@ std::vector<std::byte> AtTheServer(const std::vector<std::byte>& message, const 
   auto [relays, servers] = SocketPair();
   EXPECT_TRUE(far->Send({FrameKind::kControl, 0, message.size(), 0, 0}, message).ok());
   std::thread relay([&relays = relays, link = std::shared_ptr<Link>(std::move(near)), &peer] {
-    const Relay::Dial dial = [&]() -> Result<UniqueFd> { return std::move(relays); };
+    const Relay::Dial dial = [&](uint64_t) -> Result<UniqueFd> { return std::move(relays); };
     EXPECT_FALSE(Relay::AtServer(dial, link, nullptr, peer, Soon(), nullptr, "10.0.0.7").ok());
     relays.reset();
   });
