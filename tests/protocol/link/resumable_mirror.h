@@ -144,8 +144,8 @@ class ResumableMirror {
 
   // What tessera-gateway does with a connection.
   void Serve(std::shared_ptr<Link> link) {
-    Result<std::unique_ptr<Relay>> relay = Relay::AtServer([this](uint64_t) -> Result<UniqueFd> { return std::move(server_socket_); },
-                                                           std::move(link), &returning_, "", Soon());
+    Result<std::unique_ptr<Relay>> relay = Relay::AtServer(
+        [this](uint64_t) -> Result<UniqueFd> { return std::move(server_socket_); }, std::move(link), &returning_, "", Soon());
     if (relay.ok()) server_why_ = Carry(**relay, 1);
   }
   Status Carry(Relay& relay, int side) {

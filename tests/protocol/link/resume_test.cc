@@ -265,8 +265,8 @@ class HandMade {
     auto [near, far] = MakeInProcessLink();
     links_.push_back(std::move(near));
     threads_.emplace_back([this, far = std::shared_ptr<Link>(std::move(far))] {
-      Result<std::unique_ptr<Relay>> relay =
-          Relay::AtServer([this](uint64_t) -> Result<UniqueFd> { return std::move(mirror_server_); }, far, &returning_, "", Soon());
+      Result<std::unique_ptr<Relay>> relay = Relay::AtServer(
+          [this](uint64_t) -> Result<UniqueFd> { return std::move(mirror_server_); }, far, &returning_, "", Soon());
       if (!relay.ok()) return;
       {
         MutexLock lock(mutex_);
