@@ -40,8 +40,9 @@ class MemoryGroup:
                 os.mkdir(self.path)
                 with open(os.path.join(self.path, limit), "w") as file:
                     file.write(str(mib << 20))
+                subprocess.run("true", preexec_fn=self.enter, check=True)
                 return
-            except OSError as problem:
+            except (OSError, subprocess.SubprocessError) as problem:
                 self.remove()
                 why = problem
         raise unittest.SkipTest(f"no control group of memory can be made here: {why}")
