@@ -1,7 +1,6 @@
 // tessera-gateway: connects each link that arrives to the socket of a tesserad. README.md lists its exit codes. It is two
 // processes. The one that was started keeps what its child, which does the work, could not get again (protocol/keeper/keeper.h).
 #include <errno.h>
-#include <malloc.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -15,6 +14,7 @@
 
 #include "programs/service_process.h"
 #include "protocol/base/clock.h"
+#include "protocol/base/few_heaps.h"
 #include "protocol/base/host_memory.h"
 #include "protocol/base/log.h"
 #include "protocol/keeper/keeper.h"
@@ -144,10 +144,7 @@ Status EnterGatewaySandbox(const GatewayOptions& options) {
 
 // Runs the process that carries sessions. Returns an exit code.
 int CarrySessions(GatewayOptions options) {
-  // Each stranger has a thread. The C library makes eight heaps for each processor for them, and each keeps what its strangers
-  // had: with 16 processors 1,024 of them took twice as much. What a session moves is not on a heap.
-  constexpr int kHeapsMax = 4;
-  mallopt(M_ARENA_MAX, kHeapsMax);
+  UseFewHeaps();  // each stranger has a thread; what a session moves is not on a heap
   Result<std::unique_ptr<KeeperLine>> keeper = KeeperLine::Open(UniqueFd(options.carry_fd));
   if (!keeper.ok()) return Fail(kName, keeper.status(), kServiceInternal);
   // For the key files, which this process could not read again in its sandbox.

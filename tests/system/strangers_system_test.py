@@ -19,7 +19,7 @@ import subprocess
 import time
 import unittest
 
-from product import TESSERA, Gateway, Keys, Server, closed, environment, program, wait_for
+from product import HEAPS_MAX, TESSERA, Gateway, Keys, Server, as_with_many_processors, closed, environment, heaps, program, wait_for
 
 MANY = int(os.environ.get("STRANGERS", "0"))
 EACH = MANY or 100  # of each kind
@@ -27,8 +27,6 @@ EACH = MANY or 100  # of each kind
 LIMIT = None if MANY else 512
 BOUND = 64
 PROVED = 256  # RelayService::kProvedMax
-HEAPS = 4  # main.cc's kHeapsMax
-HEAP_BYTES = 64 << 20  # of addresses, of the C library's heaps but the first
 STEPS = "300"
 # How a link begins that nobody goes on with.
 BEGINNINGS = {"tcp": b"TLNK\3\0\0\0" + bytes(8), "tls": b"\x16\x03\x01\x40\x00\x01\x00\x3f\xfc\x03\x03" + bytes(2000)}
@@ -220,18 +218,14 @@ class StrangersOverTls(Strangers):
 
     @unittest.skipIf(MANY, "has nothing to do with their number")
     def test_their_threads_share_a_few_heaps(self):
-        # The C library gives a thread a heap of its own, up to eight for each processor: here as on a machine with sixteen.
-        os.environ["MALLOC_ARENA_MAX"] = "128"
+        as_with_many_processors()
         self.addCleanup(os.environ.pop, "MALLOC_ARENA_MAX")
         self.begin("--hello-timeout", "60")
         peers = [self.connect(BEGINNINGS["tls"]) for _ in range(BOUND)]
         threads = f"/proc/{self.gateway.carrier()}/task"
         wait_for(lambda: len(os.listdir(threads)) > BOUND, 10, "a thread for each")
         self.client_seconds()
-        with open(f"/proc/{self.gateway.carrier()}/maps") as maps:
-            ranges = [line.split("-")[0] for line in maps if " rw-p " in line and line.rstrip().endswith(" 0")]
-        heaps = [begin for begin in ranges if int(begin, 16) % HEAP_BYTES == 0]
-        self.assertLess(len(heaps), HEAPS)
+        self.assertLess(heaps(self.gateway.carrier()), HEAPS_MAX)
         self.assertLess(sum(map(closed, peers)), 2)  # one of them, for the client
 
     @unittest.skipIf(MANY, "has nothing to do with their number")
