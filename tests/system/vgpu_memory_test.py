@@ -10,7 +10,7 @@ import subprocess
 import sys
 import unittest
 
-from product import TESSERA, end_with_test, environment, program, wait_for
+from product import BUILD, TESSERA, end_with_test, environment, program, wait_for
 from vgpu_test import VgpuTest, vgpu
 
 # Total and used memory of the first device, and how many processes use it.
@@ -47,6 +47,19 @@ for _ in range(2):
     assert cuda.cuCtxDestroy_v2(contexts.pop()) == 0
 print(said)
 """
+# What it is told of contexts that the driver refuses, and of what comes then: a context, and all memory of the limit.
+REFUSED_CONTEXTS = """
+import ctypes
+cuda, context, memory = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_ulonglong()
+retain = lambda: cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+assert cuda.cuInit(0) == 0
+told = {cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0) for _ in range(20)}
+assert cuda.cuDevicePrimaryCtxSetFlags_v2(0, 16) == 0  # CU_CTX_LMEM_RESIZE_TO_MAX
+told |= {retain() for _ in range(20)}
+assert cuda.cuDevicePrimaryCtxSetFlags_v2(0, 0) == 0
+print(told, retain(), cuda.cuCtxSetCurrent(context), cuda.cuMemAlloc_v2(ctypes.byref(memory), 384 << 20))
+"""
+REFUSING_DRIVER = os.path.join(BUILD, "tests/system/librefusing-driver.so")
 MIB = 1 << 20
 LIMIT = 64 * MIB
 
@@ -240,6 +253,13 @@ class Memory(VgpuTest):
             done = subprocess.run([TESSERA, "run", "--quiet", "--server", self.server.url, "--vgpu", "small", "--", sys.executable, "-c",
                                    MANY_CONTEXTS], capture_output=True, text=True, timeout=60, env=environment())
             self.assertEqual((done.stdout, done.returncode), ("[2, 7, 0, 64]\n", 0), done.stderr)
+
+    def test_a_context_that_the_driver_refuses_is_not_of_the_limit(self):
+        self.serve(vgpu("small", 0.3, memory="384MiB"), options=("--warm-workers", "1"), driver=REFUSING_DRIVER,
+                   TESSERA_EMULATOR_MEMORY_MIB="1024", TESSERA_EMULATOR_CONTEXT_MIB="64")
+        done = subprocess.run([TESSERA, "run", "--quiet", "--server", self.server.url, "--vgpu", "small", "--", sys.executable, "-c",
+                               REFUSED_CONTEXTS], capture_output=True, text=True, timeout=60, env=environment())
+        self.assertEqual((done.stdout, done.returncode), ("{801} 0 0 0\n", 0), done.stderr + self.server.words())
 
     def test_a_program_in_a_full_vgpu_begins_without_a_context(self):
         """And makes one when there is room: beside the limit, or of it."""

@@ -25,13 +25,13 @@ def vgpu(name, request, limit=1.0, **more):
 
 
 class VgpuTest(unittest.TestCase):
-    def serve(self, *specs, options=("--default", "none"), tcp=False, devices=1, **env):
+    def serve(self, *specs, options=("--default", "none"), tcp=False, devices=1, driver="emulator", **env):
         directory = tempfile.TemporaryDirectory()
         self.addCleanup(directory.cleanup)
         self.file = os.path.join(directory.name, "vgpus.toml")
         self.write(*specs)
         # Without pauses before kernels: a busy machine makes them longer.
-        self.server = Server("--vgpus", self.file, *options, tcp=tcp,
+        self.server = Server("--vgpus", self.file, *options, tcp=tcp, driver=driver,
                              env=environment(TESSERA_EMULATOR_DELAY_US="0", TESSERA_EMULATOR_DEVICES=str(devices), **env))
         self.addCleanup(self.server.stop)
 

@@ -30,7 +30,9 @@ inline std::atomic<bool> g_busy{false};
 inline std::atomic<int> g_questions{0};
 inline std::atomic<int> g_question_us{0};  // how long each takes
 inline std::atomic<int> g_destroyed{0};
-inline std::atomic<int> g_events{0};  // there are
+inline std::atomic<int> g_events{0};          // there are
+inline std::atomic<bool> g_no_event{false};   // can be made,
+inline std::atomic<bool> g_no_record{false};  // can be put into a stream
 
 inline DriverTable MakeGateDriver() {
   DriverTable table{};
@@ -58,11 +60,12 @@ inline DriverTable MakeGateDriver() {
     return g_busy ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
   };
   table.cuEventCreate = [](CUevent* event, unsigned) {
+    if (g_no_event) return CUDA_ERROR_OUT_OF_MEMORY;
     *event = reinterpret_cast<CUevent>(0x400);
     ++g_events;
     return CUDA_SUCCESS;
   };
-  table.cuEventRecord = [](CUevent, CUstream) { return CUDA_SUCCESS; };
+  table.cuEventRecord = [](CUevent, CUstream) { return g_no_record ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS; };
   table.cuEventQuery = [](CUevent) { return g_busy ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS; };
   table.cuEventDestroy_v2 = [](CUevent) {
     --g_events;
@@ -83,6 +86,7 @@ class GateTest : public testing::Test {
     g_question_us = 0;
     g_destroyed = 0;
     g_events = 0;
+    g_no_event = g_no_record = false;
     g_captures.clear();
     page_.row_count = 1;
     std::memset(page_.rows[0].uuid, kOneGpuUuid, sizeof(page_.rows[0].uuid));

@@ -323,6 +323,30 @@ TEST_F(GateTest, WhatAStreamHadToDoBeforeItCapturedOutlivesIt) {
   EXPECT_EQ(g_events, 0);
 }
 
+// It counts for as long as the stream captures, and nobody can tell what it still does after that of a stream that has gone.
+TEST_F(GateTest, WhatAStreamHadToDoBeforeItCapturesCountsWithoutAnEvent) {
+  for (std::atomic<bool>* const refused : {&g_no_event, &g_no_record}) {
+    *refused = true;
+    g_busy = true;
+    const CUstream stream = reinterpret_cast<CUstream>(next_stream_ += 0x100);
+    OpenFor(60'000 * kMs);
+    Work(1, stream);
+    gate_->BeforeCapture(stream);
+    EXPECT_EQ(g_events, 0);
+    g_captures.insert(stream);
+    Close();
+    g_busy = false;
+    for (int i = 0; i < 3; ++i, usleep(1000)) EXPECT_NE(gate_->Rest(), kNoDeadline);
+    EXPECT_NE(row().busy_since_ns, 0u);
+    streams_.Forget(stream);
+    gate_->idle_watch().StreamGoes(stream);
+    while (gate_->Rest() != kNoDeadline) usleep(100);
+    EXPECT_EQ(row().busy_since_ns, 0u);
+    EXPECT_EQ(g_events, 0);
+    *refused = false;
+  }
+}
+
 TEST_F(GateTest, MarksGoWithTheirContext) {
   g_busy = true;
   OpenFor(60'000 * kMs);
