@@ -20,7 +20,9 @@ option(TESSERA_LINT "run clang-tidy and clang's thread-safety analysis with the 
 find_program(TESSERA_CCACHE ccache)
 if(TESSERA_CCACHE)
   # Paths below the source tree count as relative ones, so that all clones on a machine share what one of them has compiled.
-  set(tessera_ccache ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${TESSERA_CCACHE})
+  # The sloppiness is what ccache wants where headers are precompiled: it may not look for __TIME__ and macros in them.
+  set(tessera_ccache ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
+    CCACHE_SLOPPINESS=pch_defines,time_macros ${TESSERA_CCACHE})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${tessera_ccache})
   set(CMAKE_C_COMPILER_LAUNCHER ${tessera_ccache})
 endif()
@@ -30,10 +32,10 @@ set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
 
 add_library(tessera_settings INTERFACE)
 target_include_directories(tessera_settings INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/generated)
-# GCC 12 takes atomics behind pointers for objects of no size. GCC 13 (Ubuntu 24.04) takes a buffer of fmt for an array of one byte.
+# GCC 12 takes atomics behind pointers for objects of no size, and GCC 12 and 13 (Ubuntu 24.04) take a short string or a buffer of fmt for
+# an array that is too small.
 target_compile_options(tessera_settings INTERFACE -Wall -Wextra -Wno-unused-parameter
-  $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>
-  $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_GREATER_EQUAL:$<CXX_COMPILER_VERSION>,13>>:-Wno-array-bounds> -fno-omit-frame-pointer)
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow -Wno-array-bounds> -fno-omit-frame-pointer)
 # What is deprecated of CUDA is served and tested as all else.
 target_compile_definitions(tessera_settings INTERFACE TESSERA_VERSION="${PROJECT_VERSION}"
   SPDLOG_FMT_EXTERNAL CUDA_ENABLE_DEPRECATED)
@@ -63,6 +65,18 @@ if(TESSERA_LINT)
 endif()
 
 find_package(Threads REQUIRED)
+
+# Grouped builds (CMAKE_UNITY_BUILD in CMakePresets.json) also compile GoogleTest's headers once for all tests: a fifth of their time. The
+# product would gain a twentieth. Presets that do not group show a missing include.
+if(CMAKE_UNITY_BUILD)
+  find_package(GTest REQUIRED)
+  add_library(precompiled_for_tests OBJECT ${CMAKE_SOURCE_DIR}/cmake/precompiled.cc)
+  target_compile_options(precompiled_for_tests PRIVATE -fPIE -Og)
+  target_link_libraries(precompiled_for_tests PRIVATE tessera_settings GTest::gmock Threads::Threads)
+  target_precompile_headers(precompiled_for_tests PRIVATE <fmt/core.h> <algorithm> <chrono> <functional> <map> <memory> <mutex> <optional> <string>
+    <thread> <vector> <gmock/gmock.h> <gtest/gtest.h>)
+endif()
+find_program(TESSERA_GOLD ld.gold)  # links in half the time of the usual one; what users get is not linked by it
 
 # tessera_library(NAME [SOURCES ...] [DEPENDS ...]): a static library of the project.
 function(tessera_library name)
@@ -121,11 +135,17 @@ function(tessera_test name)
   find_package(GTest REQUIRED)
   add_executable(${name} ${arg_SOURCES})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  target_compile_options(${name} PRIVATE -O1)  # GoogleTest's macros at -O2 take a third longer to compile
+  target_compile_options(${name} PRIVATE -Og)  # GoogleTest's macros at -O2 take two thirds longer to compile
   if(TESSERA_SANITIZE MATCHES "address")
     target_sources(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests/support/sanitizer_settings.cc)
   endif()
   target_link_libraries(${name} PRIVATE tessera_settings ${arg_DEPENDS} GTest::gmock GTest::gtest_main Threads::Threads)
+  if(CMAKE_UNITY_BUILD)
+    target_precompile_headers(${name} REUSE_FROM precompiled_for_tests)
+  endif()
+  if(TESSERA_GOLD)
+    target_link_options(${name} PRIVATE -fuse-ld=gold)
+  endif()
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 60)
   endif()

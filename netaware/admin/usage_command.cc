@@ -19,7 +19,7 @@ double ShareOf(const control::v1::UsageRow& row) {
   return row.recorded_s() == 0 ? 0 : row.busy_s() / static_cast<double>(row.recorded_s());
 }
 
-nlohmann::json AsJson(const control::v1::UsageRow& row) {
+nlohmann::json RowJson(const control::v1::UsageRow& row) {
   nlohmann::json kinds = nlohmann::json::object();
   for (const auto& [kind, bytes] : row.memory_peak_by_kind()) kinds[kind] = bytes;
   return {{"name", row.name()},
@@ -53,7 +53,7 @@ std::string UsageText(const VgpuOptions& options, const control::v1::UsageReques
                       const control::v1::UsageReport& report) {
   if (options.output == "json") {
     nlohmann::json rows = nlohmann::json::array();
-    for (const control::v1::UsageRow& row : report.rows()) rows.push_back(AsJson(row));
+    for (const control::v1::UsageRow& row : report.rows()) rows.push_back(RowJson(row));
     return Text({{"since", request.since()}, {"until", request.until()}, {"rows", rows}}, 2);
   }
   if (report.rows().empty()) {

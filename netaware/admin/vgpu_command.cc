@@ -11,6 +11,7 @@
 
 #include "netaware/admin/change_call.h"
 #include "netaware/admin/control_client.h"
+#include "netaware/admin/placer_call.h"
 #include "netaware/admin/usage_command.h"
 #include "netaware/admin/vgpu_text.h"
 #include "netaware/cli/exit_codes.h"
@@ -33,11 +34,6 @@ constexpr std::string_view kEverybody = "everybody";
 constexpr const char* kSmPartition = "fastgshare/gpu_sm_partition";
 // Whose vGPUs a placer's grants have (netaware/node), and nobody else changes.
 constexpr std::string_view kGrantPrefix = "grant-";
-
-int Say(int code, const std::string& sentence) {
-  std::fprintf(stderr, "tessera: %s\n", sentence.c_str());
-  return code;
-}
 
 int SayConnection(const Status& status) {
   switch (status.code()) {

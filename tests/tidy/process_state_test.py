@@ -86,23 +86,29 @@ def sources_of(file):
 
 
 def object_files():
-    """object file -> its sources; those that were built."""
+    """object file -> its sources; those that were built. One that has a test too is not of the product, which has the rest of it elsewhere."""
     found = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
         output = re.search(r" -o (\S+)", entry["command"])
         if output is None:
             continue
         file = pathlib.Path(entry["directory"]) / output[1]
-        those = [source for source in sources_of(entry["file"]) if str(source).startswith(PRODUCT)]
-        if those and file.is_file():
+        those = sources_of(entry["file"])
+        if those and all(str(source).startswith(PRODUCT) for source in those) and file.is_file():
             found[file] = those
     return found
 
 
 def source_with(variable, those):
-    """Which of the sources has the variable; the first one where none names it."""
-    name = re.split(r"::", variable)[-1]
-    return next((source for source in those if re.search(rf"\b{re.escape(name)}\b", (sources.ROOT / source).read_text())), those[0])
+    """Which of the sources most probably has the variable: what names it, in a declaration, and the function that it is of."""
+    name, function = re.escape(variable.split("::")[-1]), re.escape("".join(variable.split("::")[-2:-1]))
+    signs = (rf"\b{name}\b", rf"^\w.*\b{name}\b", rf"\b(static|thread_local)\b.*\b{name}\b", rf"^\w[^;\n]*\b{function}\(")
+
+    def count(source):
+        text = (sources.ROOT / source).read_text()
+        return sum(re.search(sign, text, re.MULTILINE) is not None for sign in signs)
+
+    return max(those, key=count)
 
 
 def plain(symbol):

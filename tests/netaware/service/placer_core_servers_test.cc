@@ -9,7 +9,7 @@ namespace {
 constexpr uint64_t kGiB = uint64_t{1} << 30;
 using State = Grant::State;
 
-JoiningNode Node(int machine) {
+JoiningNode OneGpuNode(int machine) {
   JoiningNode node;
   node.server.id = "gpu" + std::to_string(machine);
   node.server.gpus = {{.uuid = "GPU-0000000" + std::to_string(machine) + "-0000-0000-0000-000000000000",
@@ -62,7 +62,7 @@ class Pool : public PlacerCore::Outside {
     }
   }
   void Join(int machine, std::vector<NodeGrantState> grants = {}) {
-    JoiningNode node = Node(machine);
+    JoiningNode node = OneGpuNode(machine);
     node.state.grants = std::move(grants);
     ASSERT_TRUE(core->Join(std::move(node), now_ms).ok());
   }
