@@ -8,9 +8,9 @@ namespace tessera {
 inline constexpr int kHeapsMax = 4;
 
 // From now on all threads of the process share kHeapsMax heaps (mallopt(3), M_ARENA_MAX). Call it before the first thread begins:
-// heaps that are there stay. Otherwise the C library makes up to eight for each processor. Each keeps what was freed in it, and a
-// look at the memory of all clients (protocol/rpc/rpc_memory.h) adds up every one: with 16 processors 1,024 strangers of a
-// gateway took twice the memory, and in a flood a placer granted jobs up to 0.4 s late.
+// heaps that are there stay. Otherwise the C library makes up to eight for each processor. Each keeps what was freed in it (with
+// 16 processors 1,024 strangers of a gateway took twice the memory), and a look at the memory of all clients
+// (protocol/rpc/rpc_memory.h) adds up all.
 inline void UseFewHeaps() { mallopt(M_ARENA_MAX, kHeapsMax); }
 
 }  // namespace tessera

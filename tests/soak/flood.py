@@ -212,6 +212,39 @@ class Memory:
                 if most > self.before[part] + GROWN_MIB_MAX[part]]
 
 
+class Processors:
+    """What the machine's processors did from here on, and what each part had of them."""
+
+    def __init__(self, parts):
+        self.parts, self.began, self.before = parts, time.monotonic(), self.now(parts)
+
+    @staticmethod
+    def now(parts):
+        """The machine's ticks by kind, and by part those of each thread."""
+        with open("/proc/stat") as file:
+            machine = [int(word) for word in file.readline().split()[1:9]]
+        threads = {part: {} for part in parts}
+        for part, pids in parts.items():
+            for stat in (stat for pid in pids for stat in pathlib.Path(f"/proc/{pid}/task").glob("*/stat")):
+                try:
+                    words = stat.read_text().rpartition(")")[2].split()
+                except OSError:
+                    continue  # it has ended
+                threads[part][stat] = int(words[11]) + int(words[12])
+        return machine, threads
+
+    def words(self):
+        (machine_before, threads_before), (machine, threads) = self.before, self.now(self.parts)
+        ticks = [now - before for now, before in zip(machine, machine_before)]
+        seconds, tick_s = time.monotonic() - self.began, 1 / os.sysconf("SC_CLK_TCK")
+        percent = lambda part: 100 * part // max(sum(ticks), 1)
+        said = [f"{percent(ticks[3] + ticks[4])} % of the processors idle, {percent(ticks[7])} % another machine's"]
+        for part, those in threads.items():
+            had = [(now - threads_before[part].get(thread, 0)) * tick_s / seconds for thread, now in those.items()]
+            said.append(f"{part} {sum(had):.2f}, its busiest thread {max(had, default=0):.2f}")
+        return "; ".join(said)
+
+
 class Floods:
     """Some at a time, which end and make room for others."""
 
@@ -287,8 +320,11 @@ def run(field, addresses, options):
                 memory.look()
                 time.sleep(0.02)
             way, names = ways[len(jobs) % len(ways)], running.names()
+            processors = Processors(memory.parts)
             seconds, problem = start_job(field, way, memory.look)
             jobs.append({"way": way, "seconds": seconds, "late": seconds is not None and seconds > bound[way], "floods": names})
+            if jobs[-1]["late"]:
+                jobs[-1]["processors"] = processors.words()
             if problem:
                 lost.append(f"a {way} job among {names} {problem}")
             for worker in workers:
@@ -326,7 +362,7 @@ def print_table(result):
     for name, count in sorted(result["floods"].items()):
         print(f"{count:3} x {name}")
     for job in (job for job in result["jobs"] if job["late"]):
-        print(f"late: a {job['way']} job started after {job['seconds']:.2f} s among {'; '.join(job['floods'])}")
+        print(f"late: a {job['way']} job started after {job['seconds']:.2f} s among {'; '.join(job['floods'])}\n      {job['processors']}")
     if result["gaps"]:
         print(f"streams that told more at once than was read, and went on with what was missing: {result['gaps']}")
     for problem in result["lost"] + result["memory_passed"]:
