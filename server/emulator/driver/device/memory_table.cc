@@ -12,7 +12,16 @@ namespace {
 constexpr size_t kRetiredRanges = 512;
 }
 
-void MemoryTable::Poison(void* base, uint64_t size_bytes) { memset(base, kPoisonByte, std::min(size_bytes, kPoisonLimitBytes)); }
+void MemoryTable::Poison(void* base, uint64_t size_bytes) {
+  constexpr uint64_t kWholeBytes = uint64_t{1} << 20, kStepBytes = 16 * kPageBytes, kLimitBytes = uint64_t{256} << 20;
+  std::byte* const bytes = static_cast<std::byte*>(base);
+  memset(bytes, kPoisonByte, std::min(size_bytes, kWholeBytes));
+  for (uint64_t at = kWholeBytes; at < std::min(size_bytes, kLimitBytes); at += kStepBytes) {
+    memset(bytes + at, kPoisonByte, std::min(kPageBytes, size_bytes - at));
+  }
+  const uint64_t last = std::min(size_bytes, kPageBytes);
+  memset(bytes + size_bytes - last, kPoisonByte, last);
+}
 
 uint64_t MemoryTable::MapPages(uint64_t size_bytes, bool poison) {
   const uint64_t bytes = (size_bytes + kPageBytes - 1) & ~(kPageBytes - 1);

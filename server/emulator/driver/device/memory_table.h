@@ -23,7 +23,7 @@
 namespace tessera::emulator {
 
 inline constexpr uint64_t kPageBytes = 4096;
-inline constexpr uint64_t kPoisonLimitBytes = 256ull << 20;
+// What fresh memory has, where a program may find anything.
 inline constexpr int kPoisonByte = 0xCD;
 
 inline uint64_t RoundUp(uint64_t value, uint64_t granule) { return (value + granule - 1) / granule * granule; }
@@ -73,6 +73,8 @@ class MemoryTable {
   uint64_t MapLowPages(uint64_t size_bytes, bool poison);
   // Makes pages inaccessible; their addresses are reused only after many other frees.
   void RetirePages(uint64_t base, uint64_t mapped_bytes);
+  // Writes kPoisonByte where a program will see it: in the first MiB, in one of 16 pages up to 256 MiB, and in the last page. Not
+  // everywhere: workers take memory in large pieces of which most programs use little, and tests spent half their time with it.
   static void Poison(void* base, uint64_t size_bytes);
 
   void Insert(const AllocationPtr& allocation);

@@ -11,6 +11,9 @@ TEST_F(MemoryTest, NewMemoryIsPoisoned) {
   if (!Emulated()) GTEST_SKIP();
   const CUdeviceptr memory = Allocate(4 << 20);
   EXPECT_EQ(static_cast<int>(0xCDCDCDCD), ReadOne(memory));
+  for (CUdeviceptr at = memory + (1 << 20); at < memory + (4 << 20); at += 16 * 4096) {
+    EXPECT_EQ(static_cast<int>(0xCDCDCDCD), ReadOne(at)) << at - memory;  // a program that reads more than a few pages finds it
+  }
   EXPECT_EQ(static_cast<int>(0xCDCDCDCD), ReadOne(memory + (4 << 20) - 4));
 }
 
