@@ -66,9 +66,10 @@ endif()
 
 find_package(Threads REQUIRED)
 
-# Grouped builds (CMAKE_UNITY_BUILD in CMakePresets.json) also compile GoogleTest's headers once for all tests: a fifth of their time. The
-# product would gain a twentieth. Presets that do not group show a missing include.
+# A grouped build (CMAKE_UNITY_BUILD in CMakePresets.json) also compiles GoogleTest's headers once for all tests, and links these with gold, in
+# half the time of the usual linker. docs/decisions/tests-compiled-in-groups.md has figures.
 if(CMAKE_UNITY_BUILD)
+  find_program(TESSERA_GOLD ld.gold)
   find_package(GTest REQUIRED)
   add_library(precompiled_for_tests OBJECT ${CMAKE_SOURCE_DIR}/cmake/precompiled.cc)
   target_compile_options(precompiled_for_tests PRIVATE -fPIE -Og)
@@ -76,7 +77,6 @@ if(CMAKE_UNITY_BUILD)
   target_precompile_headers(precompiled_for_tests PRIVATE <fmt/core.h> <algorithm> <chrono> <functional> <map> <memory> <mutex> <optional> <string>
     <thread> <vector> <gmock/gmock.h> <gtest/gtest.h>)
 endif()
-find_program(TESSERA_GOLD ld.gold)  # links in half the time of the usual one; what users get is not linked by it
 
 # tessera_library(NAME [SOURCES ...] [DEPENDS ...]): a static library of the project.
 function(tessera_library name)
@@ -135,16 +135,17 @@ function(tessera_test name)
   find_package(GTest REQUIRED)
   add_executable(${name} ${arg_SOURCES})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  target_compile_options(${name} PRIVATE -Og)  # GoogleTest's macros at -O2 take two thirds longer to compile
+  # GoogleTest's macros at -O2 take two thirds longer to compile.
+  target_compile_options(${name} PRIVATE $<IF:$<BOOL:${CMAKE_UNITY_BUILD}>,-Og,-O1>)
   if(TESSERA_SANITIZE MATCHES "address")
     target_sources(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests/support/sanitizer_settings.cc)
   endif()
   target_link_libraries(${name} PRIVATE tessera_settings ${arg_DEPENDS} GTest::gmock GTest::gtest_main Threads::Threads)
   if(CMAKE_UNITY_BUILD)
     target_precompile_headers(${name} REUSE_FROM precompiled_for_tests)
-  endif()
-  if(TESSERA_GOLD)
-    target_link_options(${name} PRIVATE -fuse-ld=gold)
+    if(TESSERA_GOLD)
+      target_link_options(${name} PRIVATE -fuse-ld=gold)
+    endif()
   endif()
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 60)

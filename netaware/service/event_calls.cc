@@ -75,6 +75,10 @@ class WatchStream : public grpc::ServerWriteReactor<Event>,
     End(why);
   }
 
+  bool Watches() override {
+    MutexLock lock(mutex_);
+    return !ended_;
+  }
   void Take(const AuditRecord& record) override {
     if (!sight_(record)) return;
     Event event;

@@ -50,7 +50,7 @@ void EventLog::ListPiece(const std::shared_ptr<Listing>& listing) {
 void EventLog::Watch(uint64_t after, std::weak_ptr<EventWatcher> watcher) {
   writer_.Read([this, after, watcher = std::move(watcher)](const Store& store) {
     const std::shared_ptr<EventWatcher> there = watcher.lock();
-    if (there == nullptr) return;
+    if (there == nullptr || !there->Watches()) return;
     const Result<std::vector<StoreRecord>> records = store.RecordsAfter(after, kPiece);
     if (!records.ok()) {
       LogError("records cannot be read: {}", records.status().message());
@@ -66,7 +66,10 @@ void EventLog::Watch(uint64_t after, std::weak_ptr<EventWatcher> watcher) {
 }
 
 void EventLog::Stored(uint64_t first, std::vector<StoreRecord> records) {
-  std::erase_if(watchers_, [](const auto& each) { return each.expired(); });
+  std::erase_if(watchers_, [](const auto& each) {
+    const std::shared_ptr<EventWatcher> watcher = each.lock();
+    return watcher == nullptr || !watcher->Watches();
+  });
   if (watchers_.empty()) return;
   for (StoreRecord& record : records) {
     record.number = first++;

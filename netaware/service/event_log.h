@@ -22,6 +22,9 @@ namespace tessera {
 class EventWatcher {
  public:
   virtual ~EventWatcher() = default;
+  // False: nothing is read, looked at or told for it any more. It may live on for long: gRPC keeps a stream that has ended until
+  // its client has read the end, and one client can leave thousands of them.
+  virtual bool Watches() = 0;
   // Each once, by number.
   virtual void Take(const AuditRecord& record) = 0;
   // More is stored behind `number`: Watch() again when what was taken has gone out.

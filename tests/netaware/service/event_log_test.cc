@@ -78,10 +78,12 @@ class EventLogTest : public ::testing::Test {
 
 class Watcher : public EventWatcher {
  public:
+  bool Watches() override { return watches; }
   void Take(const AuditRecord& record) override { taken.push_back(record.object); }
   void ThereIsMore(uint64_t number) override { more = number; }
   void Failed(const Status& why) override { failed = why.message(); }
   std::vector<std::string> taken;
+  bool watches = true;
   uint64_t more = 0;
   std::string failed;
 };
@@ -132,6 +134,20 @@ TEST_F(EventLogTest, AWatcherGetsEachOnceFromWhereItWants) {
   Settle();
   Add(1, 2);
   EXPECT_EQ(last->taken, std::vector<std::string>{"1"});
+}
+
+TEST_F(EventLogTest, NothingIsDoneForOneThatWatchesNoMore) {
+  Add(0, 3);
+  const auto before = std::make_shared<Watcher>(), after = std::make_shared<Watcher>();
+  before->watches = false;
+  log.Watch(0, before);
+  log.Watch(UINT64_MAX, after);
+  Settle();
+  EXPECT_TRUE(before->taken.empty());
+  Add(3, 4);
+  after->watches = false;
+  Add(4, 5);
+  EXPECT_EQ(after->taken, std::vector<std::string>{"3"});
 }
 
 class UnreadableStore : public AroundStore {
