@@ -67,7 +67,7 @@ endif()
 find_package(Threads REQUIRED)
 
 # A grouped build (CMAKE_UNITY_BUILD in CMakePresets.json) also compiles GoogleTest's headers once for all tests, and links these with gold, in
-# half the time of the usual linker. docs/decisions/tests-compiled-in-groups.md has figures.
+# half the time of the usual linker. docs/decisions/tests-tidy-compiled-in-groups.md has figures.
 if(CMAKE_UNITY_BUILD)
   find_program(TESSERA_GOLD ld.gold)
   find_package(GTest REQUIRED)

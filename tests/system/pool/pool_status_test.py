@@ -70,8 +70,9 @@ class Status(PoolCase):
             words = ("status", "-o", "json", *(() if changes else ("--server", url)))
             self.assertEqual(the_server(say(*words, TESSERA_PLACER=self.pool.url, **changes))["url"], url)
         waits.kill()
-        self.end_all(job)
+        # Before the other one ends: else it may be granted what nobody takes, until its lease has passed.
         wait_for(lambda: not self.status()["waiting"], 10, "the withdrawal of the job that was killed")
+        self.end_all(job)
         self.assertEqual((self.status()["totals"]["free_share"], self.status()["grants"]), (2, []))
 
     def test_top_looks_again(self):
