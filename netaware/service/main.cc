@@ -35,7 +35,6 @@
 #include "programs/service_notice.h"
 #include "programs/service_process.h"
 #include "protocol/base/clock.h"
-#include "protocol/base/few_heaps.h"
 #include "protocol/base/host_digest.h"
 #include "protocol/base/log.h"
 #include "protocol/base/small_file.h"
@@ -269,6 +268,5 @@ int main(int argc, char** argv) {
   SetLogLevel(options.log_level);
   SetLogName(kName, LogTimes::kUnlessTerminal);
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);  // of its helper, too
-  UseFewHeaps();
   return Run(options);
 }

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "programs/service_process.h"
-#include "protocol/base/few_heaps.h"
 #include "protocol/base/log.h"
 #include "server/broker/root/options.h"
 #include "server/broker/run_broker.h"
@@ -56,7 +55,6 @@ int main(int argc, char** argv) {
   SetLogName(name, options.parent_pid != 0 ? LogTimes::kNever : LogTimes::kUnlessTerminal);
   SetLogLevel(options.log_level);
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-  UseFewHeaps();
 #ifdef TESSERA_CONTROL_API
   if (options.usage_fd >= 0) KeepUsage(options);
 #endif
