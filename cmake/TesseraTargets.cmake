@@ -21,7 +21,7 @@ find_program(TESSERA_CCACHE ccache)
 if(TESSERA_CCACHE)
   # Paths below the source tree count as relative ones, so that all clones on a machine share what one of them has compiled.
   # The sloppiness is what ccache wants where headers are precompiled: it may not look for __TIME__ and macros in them.
-  set(tessera_ccache ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
+  set(tessera_ccache ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
     CCACHE_SLOPPINESS=pch_defines,time_macros ${TESSERA_CCACHE})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${tessera_ccache})
   set(CMAKE_C_COMPILER_LAUNCHER ${tessera_ccache})
@@ -47,9 +47,9 @@ if(CMAKE_UNITY_BUILD)
 endif()
 if(TESSERA_SANITIZE)
   # Not `enum`: the driver's C enums take values that our cuda.h does not name, from programs built against a newer one. Not
-  # what the address sanitizer finds as well: that and -O1 -g1 make it compile in half the time.
+  # what the address sanitizer finds as well: that, -Og and -g1 make it compile in half the time.
   target_compile_options(tessera_settings INTERFACE -fsanitize=${TESSERA_SANITIZE}
-    -fno-sanitize=enum,vptr,null,object-size -fno-sanitize-recover=all -O1 -g1)
+    -fno-sanitize=enum,vptr,null,object-size -fno-sanitize-recover=all $<IF:$<CXX_COMPILER_ID:GNU>,-Og,-O1> -g1)
   target_link_options(tessera_settings INTERFACE -fsanitize=${TESSERA_SANITIZE})
   if(TESSERA_SANITIZE MATCHES "thread")
     target_compile_options(tessera_settings INTERFACE -Wno-tsan)
@@ -66,22 +66,25 @@ endif()
 
 find_package(Threads REQUIRED)
 
+# For what no benchmark measures: GoogleTest's macros at -O2 take two thirds longer to compile.
+set(tessera_light $<IF:$<BOOL:${CMAKE_UNITY_BUILD}>,-Og,-O1>)
+
 # A grouped build (CMAKE_UNITY_BUILD in CMakePresets.json) also compiles GoogleTest's headers once for all tests, and links these with gold, in
 # half the time of the usual linker. docs/decisions/tests-tidy-compiled-in-groups.md has figures.
 if(CMAKE_UNITY_BUILD)
   find_program(TESSERA_GOLD ld.gold)
   find_package(GTest REQUIRED)
   add_library(precompiled_for_tests OBJECT ${CMAKE_SOURCE_DIR}/cmake/precompiled.cc)
-  target_compile_options(precompiled_for_tests PRIVATE -fPIE -Og)
+  target_compile_options(precompiled_for_tests PRIVATE -fPIE ${tessera_light})
   target_link_libraries(precompiled_for_tests PRIVATE tessera_settings GTest::gmock Threads::Threads)
   target_precompile_headers(precompiled_for_tests PRIVATE <fmt/core.h> <algorithm> <chrono> <functional> <map> <memory> <mutex> <optional> <string>
     <thread> <vector> <gmock/gmock.h> <gtest/gtest.h>)
 endif()
 
-# tessera_library(NAME [SOURCES ...] [DEPENDS ...]): a static library of the project.
+# tessera_library(NAME [SOURCES ...] [DEPENDS ...]): a static library of the project, built where something built needs it.
 function(tessera_library name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS" ${ARGN})
-  add_library(${name} STATIC ${arg_SOURCES})
+  add_library(${name} STATIC EXCLUDE_FROM_ALL ${arg_SOURCES})
   target_link_libraries(${name} PUBLIC tessera_settings Threads::Threads ${arg_DEPENDS})
 endfunction()
 
@@ -114,6 +117,7 @@ if(NOT TESSERA_SANITIZE MATCHES "thread")
     fuzz_pool_messages_test fuzz_node_messages_test fuzz_tls_front_test)
 endif()
 add_custom_target(sanitized_tests)
+option(TESSERA_SANITIZED_APART "build of these tests none but what is named: they run under the sanitizers" OFF)
 # So that a process of the product that a sanitizer ends can be told from one that failed.
 set(TESSERA_SANITIZED_SYSTEM_ENVIRONMENT ASAN_OPTIONS=exitcode=86 UBSAN_OPTIONS=exitcode=86
   "TSAN_OPTIONS=exitcode=86 halt_on_error=1 report_thread_leaks=0 atexit_sleep_ms=0")
@@ -135,8 +139,7 @@ function(tessera_test name)
   find_package(GTest REQUIRED)
   add_executable(${name} ${arg_SOURCES})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  # GoogleTest's macros at -O2 take two thirds longer to compile.
-  target_compile_options(${name} PRIVATE $<IF:$<BOOL:${CMAKE_UNITY_BUILD}>,-Og,-O1>)
+  target_compile_options(${name} PRIVATE ${tessera_light})
   if(TESSERA_SANITIZE MATCHES "address")
     target_sources(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests/support/sanitizer_settings.cc)
   endif()
@@ -153,6 +156,7 @@ function(tessera_test name)
   if(name IN_LIST TESSERA_SANITIZED_TESTS)
     list(APPEND arg_LABELS sanitize)
     add_dependencies(sanitized_tests ${name})
+    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ${TESSERA_SANITIZED_APART})
   endif()
   if(TESSERA_SANITIZE MATCHES "thread")
     list(APPEND arg_ENVIRONMENT TSAN_OPTIONS=report_thread_leaks=0)  # the stub's and the emulator's threads end with the process

@@ -6,6 +6,7 @@ mean nothing.
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -20,16 +21,18 @@ ADDRESS = "10.0.2.15"  # of the guest's network card: the first address of QEMU'
 BOOT_MODULES = ("virtio_pci", "9pnet_virtio", "9p")
 
 
-def run(command, cache, timeout_s):
-    """Runs a shell command as root in the guest, and returns what it wrote and its exit code (None: it did not get that far)."""
+def run(command, cache, timeout_s, *kept):
+    """Runs a shell command as root in the guest, and returns what it wrote and its exit code (None: it did not get that far).
+
+    The guest has file systems of its own in /tmp, /var/tmp, /run and /dev; what of the host's is beneath them is there only where it lies
+    in one of the directories `kept` or in `cache`.
+    """
     emulated_machine.need("rdma", "ip")
     kernel = emulated_machine.fetch_kernel(cache)
     with tempfile.TemporaryDirectory() as work:
-        script = os.path.join(work, "command")
-        with open(script, "w") as out:
-            out.write(f"modules={kernel}\n{command}\n")
-        initramfs = emulated_machine.make_initramfs(kernel, os.path.join(HERE, "guest_init"), BOOT_MODULES, work)
-        qemu = emulated_machine.command(kernel, initramfs, f"command={script}",
+        texts = [("command", f"modules={shlex.quote(kernel)}\n{command}\n"), ("kept", "".join(f"{place}\n" for place in (cache, *kept)))]
+        initramfs = emulated_machine.make_initramfs(kernel, os.path.join(HERE, "guest_init"), BOOT_MODULES, work, texts)
+        qemu = emulated_machine.command(kernel, initramfs, "",
                                         "-virtfs", "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap",
                                         "-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net")
         try:

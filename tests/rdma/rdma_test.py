@@ -7,6 +7,7 @@ usage: rdma_test.py SOURCE_DIRECTORY BUILD_DIRECTORY
 
 import os
 import re
+import shlex
 import sys
 
 import guest
@@ -16,9 +17,9 @@ GUEST_SECONDS_MAX = 500
 
 def main():
     source, build = (os.path.abspath(name) for name in sys.argv[1:])
-    command = f"build={build} source={source} address={guest.ADDRESS}\n(. {source}/tests/rdma/in_guest)"
+    command = f'build={shlex.quote(build)} source={shlex.quote(source)} address={guest.ADDRESS}\n(. "$source/tests/rdma/in_guest")'
     try:
-        output, code = guest.run(command, os.path.join(build, "tests/kernels"), GUEST_SECONDS_MAX)
+        output, code = guest.run(command, os.path.join(build, "tests/kernels"), GUEST_SECONDS_MAX, source, build)
     except guest.NotPossible as why:
         print(f"skipped, there is no guest with RDMA here: {why}")
         return 77

@@ -75,9 +75,9 @@ def unpack_kernel(package, work):
     return made
 
 
-def make_initramfs(kernel, init, modules, work):
+def make_initramfs(kernel, init, modules, work, texts=()):
     """What the kernel starts, as a file in `work`: busybox, `modules` as /modules/NN.ko in the order in which they are loaded (there is
-    no modprobe yet), and `init`, a script that is the first process."""
+    no modprobe yet), `init`, a script that is the first process, and `texts`: pairs of the name of a file in / and what it contains."""
     version = os.listdir(os.path.join(kernel, "lib/modules"))[0]
     root = os.path.join(work, "root")
     os.makedirs(os.path.join(root, "bin"))
@@ -86,12 +86,15 @@ def make_initramfs(kernel, init, modules, work):
     files = []
     for name in modules:
         for line in check(["modprobe", "-d", kernel, "-S", version, "--show-depends", name]).splitlines():
-            words = line.split()
-            if words[0] == "insmod" and words[1] not in files:
-                files.append(words[1])
+            file = re.match(r"insmod (.*\.ko\S*)", line)
+            if file and file.group(1) not in files:
+                files.append(file.group(1))
     os.mkdir(os.path.join(root, "modules"))
     for number, name in enumerate(files):
         shutil.copy(name, os.path.join(root, "modules", f"{number:02}.ko"))
+    for name, text in texts:
+        with open(os.path.join(root, name), "w") as out:
+            out.write(text)
     archive = os.path.join(work, "initramfs")
     with open(archive, "wb") as out:
         names = subprocess.run(["find", "."], cwd=root, capture_output=True, check=True).stdout
