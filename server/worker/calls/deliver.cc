@@ -1,4 +1,4 @@
-// Small copies from device memory to memory that only the client has (memory/deliveries.h).
+// Small copies from device memory to memory that only the client has (memory/worker_deliveries.h).
 
 #include "generated/server_custom.h"
 #include "protocol/channel/channel.h"

@@ -1,4 +1,4 @@
-// Mirrors of pinned memory that the client has opened (server/worker/memory/host_mirrors.h).
+// Mirrors of pinned memory that the client has opened (server/worker/memory/worker_mirrors.h).
 
 #include "generated/server_custom.h"
 #include "server/worker/call_context.h"
@@ -8,7 +8,7 @@
 namespace tessera {
 
 void Do_tesseraMirrorOpen(CallContext& call, const tesseraMirrorOpenRequest& request) {
-  HostMirrors& mirrors = call.worker().parts().memory().mirrors();
+  WorkerMirrors& mirrors = call.worker().parts().memory().mirrors();
   call.Finish(mirrors.Open(call.holder().value(), Range{request.address, request.mirror_bytes}, request.generation));
 }
 

@@ -17,12 +17,12 @@
 
 #include "protocol/base/mutex.h"
 #include "server/worker/memory/charges.h"
-#include "server/worker/memory/deliveries.h"
 #include "server/worker/memory/device_heap.h"
 #include "server/worker/memory/host_mappings.h"
-#include "server/worker/memory/host_mirrors.h"
 #include "server/worker/memory/host_segments.h"
 #include "server/worker/memory/reserved_ranges.h"
+#include "server/worker/memory/worker_deliveries.h"
+#include "server/worker/memory/worker_mirrors.h"
 
 namespace tessera {
 
@@ -37,8 +37,8 @@ class SessionMemory {
   ReservedRanges& reserved() { return reserved_; }
   HostSegments& host() { return host_; }
   HostMappings& host_mappings() { return host_mappings_; }
-  HostMirrors& mirrors() { return mirrors_; }
-  Deliveries& deliveries() { return deliveries_; }
+  WorkerMirrors& mirrors() { return mirrors_; }
+  WorkerDeliveries& deliveries() { return deliveries_; }
 
   // Runs `action` on a helper thread when all work that was enqueued until now in the session's contexts is done. `idle`: the
   // work is done and `result` is CUDA_SUCCESS, or the contexts have failed, do no more work, and `result` is their error. Not
@@ -94,8 +94,8 @@ class SessionMemory {
   ReservedRanges reserved_;
   HostSegments host_;
   HostMappings host_mappings_;
-  Deliveries deliveries_;
-  HostMirrors mirrors_;
+  WorkerDeliveries deliveries_;
+  WorkerMirrors mirrors_;
   Mutex mutex_;
   std::vector<std::function<void()>> postponed_ GUARDED_BY(mutex_);
   std::map<uint64_t, uint64_t> graph_memory_ GUARDED_BY(mutex_);  // base, bytes

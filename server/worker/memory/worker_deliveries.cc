@@ -1,4 +1,4 @@
-#include "server/worker/memory/deliveries.h"
+#include "server/worker/memory/worker_deliveries.h"
 
 #include <algorithm>
 #include <iterator>
@@ -22,8 +22,8 @@ constexpr uint64_t kLargeSlotBytes = kHeadBytes + kDeliveryBytesMax;
 
 }  // namespace
 
-// Small slots come first. The mutex of Deliveries guards all of this but the bytes.
-struct Deliveries::Slots {
+// Small slots come first. The mutex of WorkerDeliveries guards all of this but the bytes.
+struct WorkerDeliveries::Slots {
   static constexpr uint64_t kBytes = kSmallDeliveriesMax * kSmallSlotBytes + kLargeDeliveriesMax * kLargeSlotBytes;
 
   explicit Slots(std::shared_ptr<StreamWords> known) : known(std::move(known)) {
@@ -47,12 +47,13 @@ struct Deliveries::Slots {
   std::vector<size_t> free_large;
 };
 
-CUresult Deliveries::Prepare(CallContext& call) {
+CUresult WorkerDeliveries::Prepare(CallContext& call) {
   const bool plain = call.holder() == HandleId(call.header().context);
   return plain && SlotsOf(worker_.CurrentContext()) != nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-void Deliveries::Start(CallContext& call, HandleId id, CUstream stream, uint64_t number, CUdeviceptr source, uint64_t bytes) {
+void WorkerDeliveries::Start(CallContext& call, HandleId id, CUstream stream, uint64_t number, CUdeviceptr source,
+                             uint64_t bytes) {
   const DriverTable& driver = worker_.driver();
   CUcontext own = worker_.CurrentContext();
   const bool legacy = stream == nullptr || stream == CU_STREAM_LEGACY;
@@ -89,12 +90,12 @@ void Deliveries::Start(CallContext& call, HandleId id, CUstream stream, uint64_t
   call.Finish(result);
 }
 
-void Deliveries::Refuse(CallContext& call, uint64_t number, CUresult result) {
+void WorkerDeliveries::Refuse(CallContext& call, uint64_t number, CUresult result) {
   worker_.SendNotice(NoticeKind::kDelivery, number, result);
   call.Finish(result);
 }
 
-void Deliveries::Tell() {
+void WorkerDeliveries::Tell() {
   if (count_.load(std::memory_order_acquire) == 0) return;
   MutexLock lock(mutex_);
   for (auto entry = lines_.begin(); entry != lines_.end();) {
@@ -104,7 +105,7 @@ void Deliveries::Tell() {
   }
 }
 
-void Deliveries::TellFirst(Line& line) {
+void WorkerDeliveries::TellFirst(Line& line) {
   const Delivery& first = line.front();
   worker_.SendNotice(NoticeKind::kDelivery, first.number, CUDA_SUCCESS, std::span(first.slots->Bytes(first.slot), first.bytes));
   first.slots->Free(first.slot);
@@ -112,7 +113,7 @@ void Deliveries::TellFirst(Line& line) {
   count_.fetch_sub(1, std::memory_order_release);
 }
 
-std::shared_ptr<Deliveries::Slots> Deliveries::SlotsOf(CUcontext context) {
+std::shared_ptr<WorkerDeliveries::Slots> WorkerDeliveries::SlotsOf(CUcontext context) {
   if (context == nullptr) return nullptr;
   {
     MutexLock lock(mutex_);
@@ -127,7 +128,7 @@ std::shared_ptr<Deliveries::Slots> Deliveries::SlotsOf(CUcontext context) {
   return slots;
 }
 
-bool Deliveries::Enter(const StreamKey& key, Delivery& delivery) {
+bool WorkerDeliveries::Enter(const StreamKey& key, Delivery& delivery) {
   MutexLock lock(mutex_);
   std::vector<size_t>& free = delivery.slots->FreeOf(delivery.bytes <= kSmallDeliveryBytesMax);
   if (free.empty()) return false;
@@ -139,7 +140,7 @@ bool Deliveries::Enter(const StreamKey& key, Delivery& delivery) {
   return true;
 }
 
-void Deliveries::Ended(const StreamKey& key, uint64_t number, CUresult result) {
+void WorkerDeliveries::Ended(const StreamKey& key, uint64_t number, CUresult result) {
   if (result != CUDA_SUCCESS) return Drop(key, number, result);
   before_();
   MutexLock lock(mutex_);
@@ -152,7 +153,7 @@ void Deliveries::Ended(const StreamKey& key, uint64_t number, CUresult result) {
   if (line.empty()) lines_.erase(found);
 }
 
-void Deliveries::Drop(const StreamKey& key, uint64_t number, CUresult result) {
+void WorkerDeliveries::Drop(const StreamKey& key, uint64_t number, CUresult result) {
   MutexLock lock(mutex_);
   const auto line = lines_.find(key);
   if (line == lines_.end()) return;
@@ -163,7 +164,7 @@ void Deliveries::Drop(const StreamKey& key, uint64_t number, CUresult result) {
   count_.fetch_sub(1, std::memory_order_release);
 }
 
-void Deliveries::EndContext(CUcontext context) {
+void WorkerDeliveries::EndContext(CUcontext context) {
   std::shared_ptr<Slots> slots;
   {
     MutexLock lock(mutex_);

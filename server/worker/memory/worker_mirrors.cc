@@ -1,4 +1,4 @@
-#include "server/worker/memory/host_mirrors.h"
+#include "server/worker/memory/worker_mirrors.h"
 
 #include <algorithm>
 #include <iterator>
@@ -9,8 +9,8 @@
 #include "protocol/base/log.h"
 #include "protocol/channel/channel.h"
 #include "server/worker/answer_hub.h"
-#include "server/worker/memory/deliveries.h"
 #include "server/worker/memory/host_segments.h"
+#include "server/worker/memory/worker_deliveries.h"
 #include "server/worker/worker.h"
 
 namespace tessera {
@@ -21,13 +21,13 @@ constexpr size_t kMessageBytesMax = size_t{64} << 10;
 
 }  // namespace
 
-HostMirrors::HostMirrors(Worker& worker, Deliveries& deliveries)
+WorkerMirrors::WorkerMirrors(Worker& worker, WorkerDeliveries& deliveries)
     : worker_(worker), deliveries_(deliveries), watch_(worker, [this](bool lone) { SendChanges(lone); }) {
   if (!worker.channel().mirrored()) return;
   worker.answers().OnHostChanges([this](std::span<const std::byte> changes) { return changes_.Apply(changes); });
 }
 
-CUresult HostMirrors::Open(uint64_t context, const Range& range, uint32_t generation) {
+CUresult WorkerMirrors::Open(uint64_t context, const Range& range, uint32_t generation) {
   const Range& window = worker_.windows().host;
   if (range.bytes == 0 || range.base % kPageBytes != 0 || range.bytes % kPageBytes != 0 ||
       !window.contains(range.base, range.bytes) || worker_.channel().segments().Overlaps(range.base, range.bytes)) {
@@ -54,7 +54,7 @@ CUresult HostMirrors::Open(uint64_t context, const Range& range, uint32_t genera
   return CUDA_SUCCESS;
 }
 
-CUresult HostMirrors::Claim(uint64_t context, const Range& range) {
+CUresult WorkerMirrors::Claim(uint64_t context, const Range& range) {
   MutexLock lock(mutex_);
   const auto next = mirrors_.lower_bound(range.base);
   if (next != mirrors_.end() && next->first < range.end()) return CUDA_ERROR_INVALID_VALUE;
@@ -65,7 +65,7 @@ CUresult HostMirrors::Claim(uint64_t context, const Range& range) {
   return CUDA_SUCCESS;
 }
 
-CUresult HostMirrors::MakePages(const Range& range, Mapping* pages) {
+CUresult WorkerMirrors::MakePages(const Range& range, Mapping* pages) {
   if (worker_.options().client_in_process) return CUDA_SUCCESS;
   Result<UniqueFd> file = CreateSegmentFile("tessera-mirror", range.bytes);
   if (!file.ok()) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -75,7 +75,7 @@ CUresult HostMirrors::MakePages(const Range& range, Mapping* pages) {
   return CUDA_SUCCESS;
 }
 
-CUresult HostMirrors::Register(const Range& range) {
+CUresult WorkerMirrors::Register(const Range& range) {
   const DriverTable& driver = worker_.driver();
   auto* const memory = reinterpret_cast<void*>(range.base);
   CUresult result = driver.cuMemHostRegister_v2(memory, range.bytes, kHostRegisterFlags);
@@ -91,7 +91,7 @@ CUresult HostMirrors::Register(const Range& range) {
   return result;
 }
 
-CUresult HostMirrors::CloseAll(const std::function<bool(const Mirror&)>& which) {
+CUresult WorkerMirrors::CloseAll(const std::function<bool(const Mirror&)>& which) {
   std::vector<uint64_t> bases;
   {
     MutexLock lock(mutex_);
@@ -110,7 +110,7 @@ CUresult HostMirrors::CloseAll(const std::function<bool(const Mirror&)>& which) 
   return bases.empty() ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
-void HostMirrors::Forget(uint64_t base) {
+void WorkerMirrors::Forget(uint64_t base) {
   Mapping pages;
   {
     MutexLock lock(mutex_);
@@ -122,26 +122,26 @@ void HostMirrors::Forget(uint64_t base) {
   mirrors_.erase(base);
 }
 
-CUresult HostMirrors::Close(uint64_t base) {
+CUresult WorkerMirrors::Close(uint64_t base) {
   return CloseAll([base](const Mirror& mirror) { return mirror.range.base == base; });
 }
 
-void HostMirrors::AwaitChanges(uint64_t messages) { worker_.answers().AwaitHostChanges(messages); }
+void WorkerMirrors::AwaitChanges(uint64_t messages) { worker_.answers().AwaitHostChanges(messages); }
 
-void HostMirrors::Used(CallContext& call, HandleId id, CUstream stream) { watch_.Used(call, id, stream); }
+void WorkerMirrors::Used(CallContext& call, HandleId id, CUstream stream) { watch_.Used(call, id, stream); }
 
-void HostMirrors::EndContext(uint64_t context) {
+void WorkerMirrors::EndContext(uint64_t context) {
   watch_.EndContext(worker_.CurrentContext());
   CloseAll([context](const Mirror& mirror) { return mirror.context == context; });
 }
 
-bool HostMirrors::Contains(uint64_t address, uint64_t bytes) {
+bool WorkerMirrors::Contains(uint64_t address, uint64_t bytes) {
   MutexLock lock(mutex_);
   const auto next = mirrors_.upper_bound(address);
   return next != mirrors_.begin() && std::prev(next)->second.open && std::prev(next)->second.range.contains(address, bytes);
 }
 
-void HostMirrors::SendChanges(bool lone) {
+void WorkerMirrors::SendChanges(bool lone) {
   if (!changes_.any()) return;
   const auto send = [this](std::span<const std::byte> changes) {
     // The changes have been read by now. So this sees every copy as done that was done before them.

@@ -27,17 +27,17 @@
 namespace tessera {
 
 class CallContext;
-class Deliveries;
+class WorkerDeliveries;
 class Worker;
 
-class HostMirrors {
+class WorkerMirrors {
  public:
   // Bounds on the bytes and the number of all mirrors of a session.
   static constexpr uint64_t kBytesMax = uint64_t{1} << 40;
   static constexpr size_t kMirrorsMax = 16384;
 
   // What GPU work wrote to a mirror is sent after those `deliveries` that were done before.
-  HostMirrors(Worker& worker, Deliveries& deliveries);
+  WorkerMirrors(Worker& worker, WorkerDeliveries& deliveries);
 
   // Makes the pages of `range` (whole pages of the host window) and registers them in the current context, which is `context`.
   // This first closes the mirrors that the client had there before. CUDA_ERROR_INVALID_VALUE: `range` is not in the window, a
@@ -83,7 +83,7 @@ class HostMirrors {
   void Forget(uint64_t base) EXCLUDES(mutex_);
 
   Worker& worker_;
-  Deliveries& deliveries_;
+  WorkerDeliveries& deliveries_;
   ChangeTracker changes_;
   Mutex mutex_;
   uint64_t bytes_ GUARDED_BY(mutex_) = 0;

@@ -28,11 +28,11 @@ namespace tessera {
 
 class Worker;
 
-class Deliveries {
+class WorkerDeliveries {
  public:
   // `before` is called before a copy's bytes are sent, and sends what else the client must know by then. It runs on the
   // completion thread, or on the thread of Start().
-  Deliveries(Worker& worker, std::function<void()> before) : worker_(worker), before_(std::move(before)) {}
+  WorkerDeliveries(Worker& worker, std::function<void()> before) : worker_(worker), before_(std::move(before)) {}
 
   // Makes what deliveries in the current context need. CUDA_SUCCESS: there can be deliveries. CUDA_ERROR_NOT_SUPPORTED: the
   // device writes no words, the driver does not register the slots, or the context is a green one. The answer stays the same as
