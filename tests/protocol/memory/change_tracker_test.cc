@@ -230,7 +230,8 @@ TEST_F(ChangeTrackerTest, AWriterMayGoOnWhileItIsLookedAt) {
   std::atomic<bool> stop{false};
   std::thread writer([&] {
     for (unsigned value = 0; !stop.load(); ++value) {
-      for (size_t at = 0; at < range_.bytes; at += 2) std::atomic_ref(a_.memory[at]).store(std::byte(value), std::memory_order_relaxed);
+      for (size_t at = 0; at < range_.bytes; at += 2)
+        std::atomic_ref(a_.memory[at]).store(std::byte(value), std::memory_order_relaxed);
     }
   });
   for (int turn = 0; turn < 50; ++turn) {
