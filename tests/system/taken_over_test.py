@@ -161,7 +161,8 @@ class TakenOver(unittest.TestCase):
         attacker = self.serve()
         worker = self.victim(attacker)
         self.check_refused(attacker.attempt(f"all {worker}"))
-        self.assertEqual(attacker.server.workers(), [worker])
+        # The attacker's own worker ends a moment after its client.
+        wait_for(lambda: attacker.server.workers() == [worker], 10, "the neighbour's worker being alone")
 
     def test_a_server_of_the_same_user(self):
         attacker = self.serve("--worker-user", pwd.getpwuid(os.geteuid()).pw_name)
