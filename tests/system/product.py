@@ -24,7 +24,7 @@ AGENT = os.path.join(BUILD, "bin/tessera-agent")
 GATEWAY = os.path.join(BUILD, "bin/tessera-gateway")
 CLIENT = os.path.join(BUILD, "lib/client")
 # Whether the build has what needs gRPC, metrics and usage records too; the thread sanitizer's has not.
-HAS_CONTROL_API = os.path.exists(os.path.join(BUILD, "bin/tessera-placer"))
+HAS_CONTROL_API = os.path.exists(os.path.join(BUILD, "bin/tessera-admin"))
 
 
 def program(name):
