@@ -1,5 +1,7 @@
 #include "netaware/service/store_thread.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -42,6 +44,7 @@ uint64_t StoreThread::writes() {
 }
 
 void StoreThread::Run() {
+  pthread_setname_np(pthread_self(), "tessera-store");
   std::chrono::steady_clock::time_point begun;
   for (;;) {
     std::vector<Waiting> batch;

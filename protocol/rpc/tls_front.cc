@@ -1,6 +1,7 @@
 #include "protocol/rpc/tls_front.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
@@ -131,6 +132,7 @@ std::shared_ptr<const TlsIdentity> TlsFront::identity() {
 }
 
 void TlsFront::Run() {
+  pthread_setname_np(pthread_self(), "tessera-tls");
   uint64_t accepts_ns = 0;  // no accept before this time: descriptors had run out
   for (;;) {
     const uint64_t begin_ns = MonotonicNs();
@@ -156,8 +158,10 @@ void TlsFront::Run() {
     }
     size_t at = first_pipe;
     std::erase_if(pipes_, [&](TlsPipe& pipe) {
+      const std::span<const pollfd> watched = all.subspan(at, TlsPipe::kWatched);
       at += TlsPipe::kWatched;
-      return !pipe.Move(all.subspan(at - TlsPipe::kWatched, TlsPipe::kWatched), now_ns);
+      const bool is_ready = std::ranges::any_of(watched, [](const pollfd& each) { return each.revents != 0; });
+      return (is_ready || pipe.again_ns() <= now_ns) && !pipe.Move(watched, now_ns);
     });
     at = first_newcomer;
     std::erase_if(newcomers_, [&](Newcomer& newcomer) {

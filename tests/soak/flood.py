@@ -220,17 +220,18 @@ class Processors:
 
     @staticmethod
     def now(parts):
-        """The machine's ticks by kind, and by part those of each thread."""
+        """The machine's ticks by kind, and by part those of each thread, by where they stand and its name."""
         with open("/proc/stat") as file:
             machine = [int(word) for word in file.readline().split()[1:9]]
         threads = {part: {} for part in parts}
         for part, pids in parts.items():
             for stat in (stat for pid in pids for stat in pathlib.Path(f"/proc/{pid}/task").glob("*/stat")):
                 try:
-                    words = stat.read_text().rpartition(")")[2].split()
+                    name, _, rest = stat.read_text().partition("(")[2].rpartition(")")
                 except OSError:
                     continue  # it has ended
-                threads[part][stat] = int(words[11]) + int(words[12])
+                words = rest.split()
+                threads[part][stat, name] = int(words[11]) + int(words[12])
         return machine, threads
 
     def words(self):
@@ -240,8 +241,9 @@ class Processors:
         percent = lambda part: 100 * part // max(sum(ticks), 1)
         said = [f"{percent(ticks[3] + ticks[4])} % of the processors idle, {percent(ticks[7])} % another machine's"]
         for part, those in threads.items():
-            had = [(now - threads_before[part].get(thread, 0)) * tick_s / seconds for thread, now in those.items()]
-            said.append(f"{part} {sum(had):.2f}, its busiest thread {max(had, default=0):.2f}")
+            had = [((now - threads_before[part].get(thread, 0)) * tick_s / seconds, thread[1]) for thread, now in those.items()]
+            most, name = max(had, default=(0, "none"))
+            said.append(f"{part} {sum(each for each, _ in had):.2f}, its busiest thread {name} {most:.2f}")
         return "; ".join(said)
 
 

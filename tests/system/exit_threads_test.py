@@ -12,7 +12,7 @@ import subprocess
 import sys
 import unittest
 
-from product import CLIENT, TESSERA, Agent, Gateway, Keys, Server, check_no_finding, environment, program
+from product import CLIENT, TESSERA, Agent, Gateway, Keys, Server, environment, program
 
 PROGRAM = program("exit_threads")
 ROUNDS = int(os.environ.get("TESSERA_TEST_EXITS", "1"))  # of each kind
@@ -47,9 +47,9 @@ class OverAChannel(unittest.TestCase):
             done = subprocess.run(words, capture_output=True, text=True, timeout=60, env=ENVIRONMENT)
         except subprocess.TimeoutExpired as late:
             return f"{kind} {delay_us}: does not end: {late.stdout} {late.stderr}"
-        check_no_finding(done.stderr)
         if (done.returncode, done.stdout, done.stderr) == end:
             return None
+        # What a sanitizer found stands in there, too.
         return f"{kind} {delay_us} {' '.join(way)}: exit code {done.returncode}, {done.stdout!r} {done.stderr!r}"
 
     def kinds(self):

@@ -17,8 +17,9 @@
 namespace tessera {
 namespace {
 
-// Records that one turn moves each way, so that other connections have their turn.
-constexpr int kTurnsMax = 16;
+// Records that one Move() takes each way. Who carries many connections comes round to each in milliseconds, however much the
+// others have to say.
+constexpr int kTurnsMax = 2;
 
 enum class Got { kBytes, kNothing, kEnd };
 
@@ -78,11 +79,14 @@ bool TlsPipe::Move(std::span<const pollfd> ready, uint64_t now_ns) {
   }
   more_ = true;
   for (int turn = 0; turn < kTurnsMax && more_; ++turn) {
+    // What was left goes first, so that there is room; what comes is passed on in the same turn.
     more_ = Write();
     more_ |= Deliver();
-    more_ |= Open();
     more_ |= Hear();
+    more_ |= Open();
+    more_ |= Deliver();
     more_ |= Seal();
+    more_ |= Write();
   }
   if (end_ns_ == 0 && (network_over_ || network_broken_ || plain_over_ || plain_broken_)) end_ns_ = now_ns + kEndNs;
   if (plain_over_ && unsealed_.empty() && !said_network_) {

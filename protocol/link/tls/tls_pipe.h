@@ -37,7 +37,8 @@ class TlsPipe {
   void Watch(std::vector<pollfd>* ready) const;
   // When to call Move() without an event (MonotonicNs): at once if one turn was not enough; kNoDeadline: never.
   uint64_t again_ns() const;
-  // Moves what can be moved, for a bounded time. `ready`: the entries of Watch() after poll(). False: the connection is over.
+  // Moves what can be moved, two records each way at most. `ready`: the entries of Watch() after poll(). Where none of them is
+  // ready and again_ns() lies ahead there is nothing to move. False: the connection is over.
   bool Move(std::span<const pollfd> ready, uint64_t now_ns);
 
   // The alert with which the peer ended the connection (RFC 8446, 6); -1: none, or it goes on.

@@ -15,6 +15,8 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -74,6 +76,11 @@ CUcontext context;
 CUfunction spin, nothing;
 CUdeviceptr stop;
 std::atomic<int> begun{0};
+// Threads in waits without end. Main returns when all of them are there: one that is only about to call would find the driver
+// gone.
+std::mutex waiting_mutex;
+bool nobody_waits_any_more = false;
+std::vector<pid_t> waiting;
 
 // What a thread does that has had an error: nothing that would disturb the end.
 [[noreturn]] void Rest() {
@@ -86,7 +93,7 @@ std::atomic<int> begun{0};
     if ((call) != CUDA_SUCCESS) Rest(); \
   } while (false)
 
-// The thread's first call was made. A wait that has no end counts when it is about to begin.
+// The thread's first call was made.
 void Begun() { begun.fetch_add(1); }
 
 CUstream NewStream() {
@@ -104,8 +111,13 @@ void Launch(CUfunction function, CUstream stream) {
 // For waits without end, whose threads must not come back.
 template <typename Call>
 void Wait(const Call& call) {
+  {
+    const std::lock_guard lock(waiting_mutex);
+    if (nobody_waits_any_more) Rest();
+    *runtime.page = 1;
+    waiting.push_back(gettid());
+  }
   Begun();
-  *runtime.page = 1;
   call();
   *runtime.page = 2;
   Rest();
@@ -318,6 +330,15 @@ void InChild() {
   Rest();
 }
 
+// Whether the kernel has this thread wait (proc(5), stat).
+bool IsAsleep(pid_t thread) {
+  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
+  std::string words;
+  std::getline(file, words);
+  const size_t name_end = words.rfind(") ");
+  return name_end != std::string::npos && (words[name_end + 2] == 'S' || words[name_end + 2] == 'D');
+}
+
 struct Kind {
   const char* name;
   void (*thread)();
@@ -396,6 +417,13 @@ int main(int argc, char** argv) {
   for (int i = 0; i < (exits ? 1 : 2); ++i) std::thread(kind->thread).detach();
   if (exits) Rest();
   while (begun.load() == 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  {
+    const std::lock_guard lock(waiting_mutex);
+    nobody_waits_any_more = true;
+  }
+  for (const pid_t thread : waiting) {
+    while (!IsAsleep(thread)) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
   std::this_thread::sleep_for(delay);
   const std::string way = argc > 3 ? argv[3] : "";
   if (way == "_exit") _exit(7);
