@@ -71,6 +71,12 @@ void EventLog::Stored(uint64_t first, std::vector<StoreRecord> records) {
     return watcher == nullptr || !watcher->Watches();
   });
   if (watchers_.empty()) return;
+  if (records.size() > 1 && records.size() * watchers_.size() > kToldAtOnceMax) {
+    for (const auto& each : std::exchange(watchers_, {})) {
+      if (const std::shared_ptr<EventWatcher> watcher = each.lock()) watcher->ThereIsMore(first - 1);
+    }
+    return;
+  }
   for (StoreRecord& record : records) {
     record.number = first++;
     const Result<AuditRecord> read = ReadAudit(record);

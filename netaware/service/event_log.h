@@ -49,6 +49,8 @@ struct EventPage {
 class EventLog {
  public:
   static constexpr size_t kPiece = 500;
+  // What one write may have told, by all that watch: beyond, all of them read it from the store, a piece at a time.
+  static constexpr size_t kToldAtOnceMax = 1'000;
 
   // `writer` outlives it.
   explicit EventLog(StoreThread& writer) : writer_(writer) {}

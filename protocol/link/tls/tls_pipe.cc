@@ -58,7 +58,7 @@ void TlsPipe::Watch(std::vector<pollfd>* ready) const {
   // Who has hung up is told again and again: an entry that waits for nothing else is left out.
   const int network = (hears() ? POLLIN : 0) | (!network_broken_ && !sealed_.empty() ? POLLOUT : 0);
   ready->push_back({network != 0 ? network_.get() : -1, static_cast<short>(network), 0});
-  const bool takes = !plain_over_ && sealed_.empty() && unsealed_.empty();
+  const bool takes = !plain_over_ && !network_broken_ && sealed_.empty() && unsealed_.empty();
   const int plain = (takes ? POLLIN : 0) | (!plain_broken_ && !opened_.empty() ? POLLOUT : 0);
   // That the process has ended counts while the peer reads nothing, too.
   ready->push_back({plain != 0 || end_ns_ == 0 ? plain_.get() : -1, static_cast<short>(plain), 0});
@@ -102,6 +102,8 @@ bool TlsPipe::Move(std::span<const pollfd> ready, uint64_t now_ns) {
   if (is_said && !network_over_ && !network_broken_) shutdown(network_.get(), SHUT_WR);
   // The process has ended, and the peer has heard it.
   if (is_said || (network_broken_ && plain_broken_)) return false;
+  // The peer has gone, and the process has heard it.
+  if (network_broken_ && said_plain_) return false;
   return now_ns < end_ns_;
 }
 
