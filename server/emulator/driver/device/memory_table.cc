@@ -10,7 +10,21 @@
 namespace tessera::emulator {
 namespace {
 constexpr size_t kRetiredRanges = 512;
-}
+
+// Where low pages begin. Each server of a client process has a part of them: two would find the same places otherwise.
+constexpr uint64_t kLowPartBytes = uint64_t{62} << 30;
+#ifdef __SANITIZE_ADDRESS__
+// AddressSanitizer's shadow has the low addresses. Nothing else is here, neither in this process nor in a client: the kernel
+// begins above row 3 of the windows (protocol/memory/window_table.h).
+constexpr uint64_t kLowest = 0x7d0000000000;
+static_assert(kLowest + (kSessionMax + 1) * kLowPartBytes <= 0x7e8000000000);
+#else
+// All parts end where ThreadSanitizer's own addresses begin.
+constexpr uint64_t kLowest = 0x302000000;
+static_assert(kLowest + (kSessionMax + 1) * kLowPartBytes <= 0x8000000000);
+#endif
+
+}  // namespace
 
 void MemoryTable::Poison(void* base, uint64_t size_bytes) {
   constexpr uint64_t kWholeBytes = uint64_t{1} << 20, kStepBytes = 16 * kPageBytes, kLimitBytes = uint64_t{256} << 20;
@@ -32,17 +46,14 @@ uint64_t MemoryTable::MapPages(uint64_t size_bytes, bool poison) {
 }
 
 uint64_t MemoryTable::MapLowPages(uint64_t size_bytes, bool poison) {
-  // A part for each server of a client process, which would find the same places otherwise. All eight end where ThreadSanitizer's
-  // own addresses begin.
-  constexpr uint64_t kLowest = 0x302000000, kPartBytes = uint64_t{62} << 30, kStep = uint64_t{2} << 20;
-  static_assert(kLowest + (kSessionMax + 1) * kPartBytes <= 0x8000000000);
+  constexpr uint64_t kStep = uint64_t{2} << 20;
   constexpr int kAttempts = 64;
-  const uint64_t first = kLowest + GetOptions().session * kPartBytes;
-  const uint64_t end = first + kPartBytes;
+  const uint64_t first = kLowest + GetOptions().session * kLowPartBytes;
+  const uint64_t end = first + kLowPartBytes;
   std::lock_guard lock(low_mutex_);
   if (next_low_ == 0) next_low_ = first;
   const uint64_t step = (size_bytes + kStep - 1) / kStep * kStep;
-  for (int attempt = 0; attempt < kAttempts && step != 0 && step <= kPartBytes; ++attempt) {
+  for (int attempt = 0; attempt < kAttempts && step != 0 && step <= kLowPartBytes; ++attempt) {
     if (next_low_ + step > end) next_low_ = first;  // by then the first places are free again, as a rule
     void* const wanted = reinterpret_cast<void*>(next_low_);
     next_low_ += step;
