@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""No two classes of the product have one name in one namespace: in a program that has both, the linker takes the functions of either for
+the other's, without a word (C++ standard, one-definition rule). Tests link what no program of the product does."""
+
+import collections
+import re
+import unittest
+
+import sources
+
+PRODUCT = ("client-stub", "server", "protocol", "programs", "scheduler", "netaware")
+# Pairs of before this test. No program has both: each is to be renamed.
+TWICE = {"DeviceMemory", "Link", "Place", "Placement", "ServerAddress", "Trace", "TraceEvent", "VgpuFile"}
+# A class that is no member and has a body; `{` may follow on a later line.
+CLASS = re.compile(r"(?:class|struct|union|enum(?: class)?) (?:\w+\([^()]*\) |alignas\([^()]*\) )?(\w+)(?: final)?(?: ?: ?[^:;{][^;{]*)? ?(?=\{)")
+
+
+def classes(text):
+    """(namespace, name) of each; those of a namespace without a name, which are a file's own, are not here."""
+    namespaces = []
+    for line in re.sub(r",\n\s+", ", ", re.sub(r"\n\s+(?=: )", " ", text)).splitlines():
+        if match := re.match(r"namespace ?([\w:]*) ?\{$", line):
+            namespaces.append(match[1])
+        elif re.match(r"\}  // namespace", line) and namespaces:
+            namespaces.pop()
+        elif "" not in namespaces and (match := CLASS.match(line)):
+            yield "::".join(namespaces), match[1]
+
+
+class OneName(unittest.TestCase):
+    def test_classes_are_found(self):
+        text = ("namespace a {\nclass B;\nclass C : public D {\n  struct Inner {\n};\nclass E final\n    : public F,\n      public G {\n};\n"
+                "class C::H {\n};\nenum class I : int {\n};\nclass CAPABILITY(\"m\") J {\n};\nnamespace {\nstruct K {\n};\n}  // namespace\n"
+                "struct L {\n};\n}  // namespace a\n")
+        self.assertEqual([name for _, name in classes(text)], ["C", "E", "I", "J", "L"])
+
+    def test_no_name_twice(self):
+        where = collections.defaultdict(set)
+        for path in sources.source_files(*PRODUCT):
+            for name in classes((sources.ROOT / path).read_text(encoding="utf-8")):
+                where[name].add(str(path))
+        self.assertGreater(len(where), 900)
+        twice = {name: files for name, files in where.items() if len(files) > 1}
+        new = {f"{space}::{name}": sorted(files) for (space, name), files in twice.items() if name not in TWICE}
+        self.assertEqual(new, {}, "give one of them another name")
+        self.assertEqual(sorted(TWICE - {name for _, name in twice}), [], "these have one home now: take them from the list")
+
+
+if __name__ == "__main__":
+    unittest.main()
