@@ -18,7 +18,7 @@ namespace tessera {
 namespace {
 
 template <typename Reply>
-CUresult TakeLogs(Call& call, const std::shared_ptr<Link>& link, const Reply& reply) {
+CUresult TakeLogs(Call& call, const std::shared_ptr<JitLink>& link, const Reply& reply) {
   if (link != nullptr) {
     link->jit.WriteOutputs(reply.info_log, reply.error_log, reply.wall_time_ms, reply.threads_per_block);
   }
@@ -50,7 +50,7 @@ CUresult AddBytes(Call& call, CUlinkState state, CUjitInputType type, std::span<
 CUresult Custom_cuLinkCreate_v2(Call& call, unsigned int numOptions, CUjit_option* options, void** optionValues,
                                 CUlinkState* stateOut) {
   if (!call.ok()) return call.result();
-  auto link = std::make_shared<Link>();
+  auto link = std::make_shared<JitLink>();
   if (stateOut == nullptr || !link->jit.Read(numOptions, options, optionValues)) {
     return call.Fail(CUDA_ERROR_INVALID_VALUE);
   }
@@ -91,7 +91,7 @@ CUresult Custom_cuLinkComplete(Call& call, CUlinkState state, void** cubinOut, s
   request.state = call.Use(HandleKind::kLinkState, state);
   if (!call.ok()) return call.result();
   if (cubinOut == nullptr) return call.Fail(CUDA_ERROR_INVALID_VALUE);
-  const std::shared_ptr<Link> link = Links().Find(request.state);
+  const std::shared_ptr<JitLink> link = Links().Find(request.state);
   if (link == nullptr) return call.Fail(CUDA_ERROR_INVALID_HANDLE);
   cuLinkCompleteReply reply;
   if (CUresult result = call.Sync(request, &reply); result != CUDA_SUCCESS) return result;

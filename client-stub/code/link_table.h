@@ -16,19 +16,19 @@
 namespace tessera {
 
 // Where its logs go (buffers given at creation), and the cubin it produced.
-struct Link {
+struct JitLink {
   ClientJitOptions jit;
   std::vector<std::byte> cubin;
 };
 
 class LinkTable {
  public:
-  void Insert(HandleId state, std::shared_ptr<Link> link) EXCLUDES(mutex_) {
+  void Insert(HandleId state, std::shared_ptr<JitLink> link) EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     links_[state.value()] = std::move(link);
   }
   // Null for a handle that is no link's.
-  std::shared_ptr<Link> Find(HandleId state) EXCLUDES(mutex_) {
+  std::shared_ptr<JitLink> Find(HandleId state) EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     const auto found = links_.find(state.value());
     return found == links_.end() ? nullptr : found->second;
@@ -40,7 +40,7 @@ class LinkTable {
 
  private:
   Mutex mutex_;
-  std::unordered_map<uint64_t, std::shared_ptr<Link>> links_ GUARDED_BY(mutex_);
+  std::unordered_map<uint64_t, std::shared_ptr<JitLink>> links_ GUARDED_BY(mutex_);
 };
 
 // Of this process.

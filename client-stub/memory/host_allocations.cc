@@ -227,7 +227,7 @@ std::vector<HostAllocations::Mapping> HostAllocations::MappingsOf(const Range& r
 CUresult HostAllocations::Attach(BasicCall& call, const Mapping& mapping) {
   Channel& channel = call.session().channel();
   Result<uint32_t> segment =
-      channel.OfferFile(mapping.allocation->file.fd(), HostFile::kDataOffset, mapping.range.bytes, Placement::Anywhere());
+      channel.OfferFile(mapping.allocation->file.fd(), HostFile::kDataOffset, mapping.range.bytes, MapPlacement::Anywhere());
   if (!segment.ok()) {
     LogWarning("no shared memory of {} bytes for the server: {}", mapping.range.bytes, segment.status().message());
     return call.Fail(CUDA_ERROR_OUT_OF_MEMORY);

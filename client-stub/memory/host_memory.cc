@@ -51,7 +51,7 @@ CUresult HostMemory::PlacePrivate(HandleId context, uint64_t bytes, Placed* plac
   const auto range = MakeRange(bytes);
   if (!range) return CUDA_ERROR_OUT_OF_MEMORY;
   Result<UniqueFd> file = CreateSegmentFile("tessera-pinned", range->bytes);
-  Result<Mapping> memory = file.ok() ? Mapping::Map(file->get(), range->bytes, 0, Placement::OverReservation(range->base))
+  Result<Mapping> memory = file.ok() ? Mapping::Map(file->get(), range->bytes, 0, MapPlacement::OverReservation(range->base))
                                      : Result<Mapping>(file.status());
   if (!memory.ok()) {
     addresses_.Free(range->base);
@@ -120,7 +120,7 @@ std::optional<Range> HostMemory::MakeRange(uint64_t bytes) {
 HostMemory::Segment* HostMemory::MakeSegment(HandleId context, uint64_t bytes, int fd, uint64_t file_offset) {
   const auto range = MakeRange(bytes);
   if (!range) return nullptr;
-  const Placement placement = Placement::OverReservation(range->base);
+  const MapPlacement placement = MapPlacement::OverReservation(range->base);
   Result<uint32_t> id = fd < 0 ? channel_.OfferSegment(SegmentKind::kHostMemory, range->bytes, placement)
                                : channel_.OfferFile(fd, file_offset, range->bytes, placement);
   if (!id.ok()) {

@@ -62,7 +62,7 @@ Finding CheckReach(const InstallLayout& layout, std::string url, std::string sai
     url = own.url;
     said = "a private server comes up, ";
   }
-  ServerAddress address;
+  ServerUrls address;
   ServerReport report;
   ServerProblem problem = ReachServer(url, link, &address);
   if (problem.exit_code == kExitOk) problem = CheckServer(address, ServerQuery::Ask::kState, &report);

@@ -13,7 +13,7 @@
 namespace tessera {
 namespace {
 
-ServerProblem ProblemOf(const ServerAddress& address, const Status& status) {
+ServerProblem ProblemOf(const ServerUrls& address, const Status& status) {
   switch (status.code()) {
     case StatusCode::kNotFound:
     case StatusCode::kUnavailable:
@@ -27,18 +27,18 @@ ServerProblem ProblemOf(const ServerAddress& address, const Status& status) {
   return {kExitUnreachable, status.message()};
 }
 
-Result<ServerReport> Ask(const ServerAddress& address, const ServerQuery& query) {
+Result<ServerReport> Ask(const ServerUrls& address, const ServerQuery& query) {
   const uint64_t wait_ns = query.wait_ms * uint64_t{1'000'000};
   return QueryServer(address.local_url.substr(kUnixScheme.size()), query, MonotonicNs() + wait_ns + kQueryTimeoutNs);
 }
 
-ServerProblem CheckVersion(const ServerAddress& address, const ServerReport& report) {
+ServerProblem CheckVersion(const ServerUrls& address, const ServerReport& report) {
   const Status version = CheckPeerVersion("server", report.wire_version, report.spec_hash, kSpecHash);
   if (!version.ok()) return {kExitOtherVersion, address.url + ": " + version.message()};
   return {};
 }
 
-ServerProblem Check(const ServerAddress& address, ServerQuery query, ServerReport* report) {
+ServerProblem Check(const ServerUrls& address, ServerQuery query, ServerReport* report) {
   query.spec_hash = kSpecHash;
   Result<ServerReport> answer = Ask(address, query);
   if (!answer.ok() && answer.status().code() == StatusCode::kFull) return {kExitFull, answer.status().message()};
@@ -63,7 +63,7 @@ int Refuse(const ServerProblem& problem) {
   return problem.exit_code;
 }
 
-ServerProblem WaitForPlace(const ServerAddress& address, uint64_t wait_ms, ServerReport* report, const std::string& vgpus,
+ServerProblem WaitForPlace(const ServerUrls& address, uint64_t wait_ms, ServerReport* report, const std::string& vgpus,
                            const std::vector<std::byte>& ticket) {
   const uint64_t until_ns = MonotonicNs() + wait_ms * 1'000'000;
   useconds_t pause_us = kFirstPauseUs;
@@ -82,7 +82,7 @@ ServerProblem WaitForPlace(const ServerAddress& address, uint64_t wait_ms, Serve
   }
 }
 
-ServerProblem EndSessionAt(const ServerAddress& address, uint64_t session, uint64_t grace_ms) {
+ServerProblem EndSessionAt(const ServerUrls& address, uint64_t session, uint64_t grace_ms) {
   ServerQuery query;
   query.spec_hash = kSpecHash;
   query.ask = ServerQuery::Ask::kEnd;
@@ -94,7 +94,7 @@ ServerProblem EndSessionAt(const ServerAddress& address, uint64_t session, uint6
   return CheckVersion(address, answer.value());
 }
 
-ServerProblem CheckServer(const ServerAddress& address, ServerQuery::Ask ask, ServerReport* report, uint32_t device,
+ServerProblem CheckServer(const ServerUrls& address, ServerQuery::Ask ask, ServerReport* report, uint32_t device,
                           const std::string& vgpus, std::vector<std::byte> ticket) {
   ServerQuery query;
   query.ask = ask;

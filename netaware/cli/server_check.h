@@ -12,7 +12,7 @@ namespace tessera {
 
 inline constexpr std::string_view kUnixScheme = "unix:";
 
-struct ServerAddress {
+struct ServerUrls {
   std::string url;        // as the user gave it, for sentences
   std::string local_url;  // where processes of this host connect: unix:PATH
 };
@@ -28,16 +28,16 @@ int Refuse(const ServerProblem& problem);
 // there, or somebody of another version (then version and hash of the report are filled in). Opens no session.
 // `vgpus`: kExitVgpu when this user may not use them there; empty: none. `ticket`: bytes to show; kExitPermission when they are
 // refused.
-ServerProblem CheckServer(const ServerAddress& address, ServerQuery::Ask ask, ServerReport* report, uint32_t device = 0,
+ServerProblem CheckServer(const ServerUrls& address, ServerQuery::Ask ask, ServerReport* report, uint32_t device = 0,
                           const std::string& vgpus = "", std::vector<std::byte> ticket = {});
 
 // As CheckServer() of kBegin, and has the calling thread wait for a place for a session, for so long or a little longer:
 // kExitFull when there is none by then, or when a vGPU is full. Among those who wait the server keeps the order in which they
 // came; each minute this one goes to the end.
-ServerProblem WaitForPlace(const ServerAddress& address, uint64_t wait_ms, ServerReport* report, const std::string& vgpus,
+ServerProblem WaitForPlace(const ServerUrls& address, uint64_t wait_ms, ServerReport* report, const std::string& vgpus,
                            const std::vector<std::byte>& ticket = {});
 
 // Has the server end this session, so many milliseconds from now at the latest. kExitRefused: there is none for this user.
-ServerProblem EndSessionAt(const ServerAddress& address, uint64_t session, uint64_t grace_ms);
+ServerProblem EndSessionAt(const ServerUrls& address, uint64_t session, uint64_t grace_ms);
 
 }  // namespace tessera

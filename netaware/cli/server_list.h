@@ -16,7 +16,7 @@ ServerProblem SplitServers(std::string_view list, std::vector<std::string>* urls
 
 // A server that was asked: where it is reached, and what it said, or why it said nothing.
 struct ReachedServer {
-  ServerAddress address;
+  ServerUrls address;
   ServerReport report;
   ServerProblem problem;
 };

@@ -11,7 +11,7 @@
 
 namespace tessera {
 
-ServerProblem ReachServer(const std::string& url, const LinkOptions& link, ServerAddress* address) {
+ServerProblem ReachServer(const std::string& url, const LinkOptions& link, ServerUrls* address) {
   address->url = url;
   address->local_url = url;
   if (url == kUnixScheme) return {kExitUnknownScheme, "the server address '" + url + "' names no socket: write unix:PATH"};

@@ -11,6 +11,6 @@ namespace tessera {
 // Fills in `*address` for a server at `url`: unix:PATH as it is; for one of a network an agent is started, which serves until
 // the calling process ends. Whether anybody answers there is CheckServer()'s question. A problem when the address has another
 // form (kExitUnknownScheme), or the agent cannot be started. `link`: as of tessera-agent.
-ServerProblem ReachServer(const std::string& url, const LinkOptions& link, ServerAddress* address);
+ServerProblem ReachServer(const std::string& url, const LinkOptions& link, ServerUrls* address);
 
 }  // namespace tessera

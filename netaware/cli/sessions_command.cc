@@ -44,7 +44,7 @@ int SessionsCommand(const SessionsOptions& options) {
     return Refuse(
         {kExitUsage, "each server has its own numbers of sessions, and " + list + " are several: name one with --server"});
   }
-  ServerAddress address;
+  ServerUrls address;
   ServerProblem problem = ReachServer(urls[0], options.link, &address);
   if (problem.exit_code == kExitOk) problem = EndSessionAt(address, session, static_cast<uint64_t>(options.grace_ms));
   if (problem.exit_code != kExitOk) return Refuse(problem);

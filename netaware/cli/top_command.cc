@@ -19,7 +19,7 @@ namespace {
 using Use = ServerReport::Use;
 
 // Adds what only a question about a single device tells: the load that each session makes.
-ServerProblem AddLoads(const ServerAddress& address, ServerReport* report) {
+ServerProblem AddLoads(const ServerUrls& address, ServerReport* report) {
   for (uint32_t device = 0; device < report->readings.size(); ++device) {
     ServerReport details;
     const ServerProblem problem = CheckServer(address, ServerQuery::Ask::kDetails, &details, device);

@@ -151,13 +151,13 @@ class Channel {
   void SetHostWindow(uint64_t address, uint64_t bytes);
   // Makes a segment, maps it here and offers it to the peer, to be mapped at the same address when `placement` has one.
   // Returns its id; its memory is Find(id). A record that refers to it may be appended right after this returned.
-  Result<uint32_t> OfferSegment(SegmentKind kind, uint64_t size_bytes, const Placement& placement);
+  Result<uint32_t> OfferSegment(SegmentKind kind, uint64_t size_bytes, const MapPlacement& placement);
   // Offers memory that this process has already mapped from `fd` (a shared file mapping of the application's). The
   // descriptor stays the caller's; `bytes` stays mapped until CloseSegment.
   Result<uint32_t> OfferMapped(int fd, uint64_t file_offset, std::span<std::byte> bytes);
   // Maps a part of `fd`, a shared file of the application's, here at `placement` and offers it to the peer at the same
   // address. The descriptor stays the caller's.
-  Result<uint32_t> OfferFile(int fd, uint64_t file_offset, uint64_t bytes, const Placement& placement);
+  Result<uint32_t> OfferFile(int fd, uint64_t file_offset, uint64_t bytes, const MapPlacement& placement);
   // Unmaps the segment here (borrowed memory: forgets it) and tells the peer. kNotFound for an unknown id.
   Status CloseSegment(uint32_t id);
   // Bounds-checked memory of a segment; takes pending offers from the socket when the id is not known yet. Empty with a

@@ -155,9 +155,9 @@ Result<std::unique_ptr<Channel>> Channel::Adopt(Parts parts) {
 }
 
 Status Channel::MapWelcome(int rings_fd, int staging_fd) {
-  Result<Mapping> rings = Mapping::Map(rings_fd, RingsBytes(sizes_), 0, Placement::Anywhere());
+  Result<Mapping> rings = Mapping::Map(rings_fd, RingsBytes(sizes_), 0, MapPlacement::Anywhere());
   if (!rings.ok()) return rings.status();
-  Result<Mapping> staging = Mapping::Map(staging_fd, sizes_.staging_bytes, 0, Placement::Anywhere());
+  Result<Mapping> staging = Mapping::Map(staging_fd, sizes_.staging_bytes, 0, MapPlacement::Anywhere());
   if (!staging.ok()) return staging.status();
   rings_ = std::move(*rings);
   staging_ = staging->bytes();

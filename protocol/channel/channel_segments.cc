@@ -39,7 +39,7 @@ void Channel::SetHostWindow(uint64_t address, uint64_t bytes) {
   window_bytes_ = bytes;
 }
 
-Result<uint32_t> Channel::OfferSegment(SegmentKind kind, uint64_t size_bytes, const Placement& placement) {
+Result<uint32_t> Channel::OfferSegment(SegmentKind kind, uint64_t size_bytes, const MapPlacement& placement) {
   if (size_bytes == 0 || size_bytes > kSegmentBytesMax) {
     return Status(StatusCode::kInvalidArgument, "a segment cannot have " + std::to_string(size_bytes) + " bytes");
   }
@@ -51,7 +51,7 @@ Result<uint32_t> Channel::OfferSegment(SegmentKind kind, uint64_t size_bytes, co
   const uint32_t id = next_segment_.fetch_add(2, std::memory_order_relaxed);
   RETURN_IF_ERROR(segments_.Insert(id, std::move(*mapping)));
   segments_.Claim(id);
-  const uint64_t address = placement.how == Placement::How::kAnywhere ? 0 : placement.address;
+  const uint64_t address = placement.how == MapPlacement::How::kAnywhere ? 0 : placement.address;
   return Offer(SegmentOffer{id, kind, bytes, address, 0}, file->get());
 }
 
@@ -70,7 +70,7 @@ Result<uint32_t> Channel::OfferMapped(int fd, uint64_t file_offset, std::span<st
   return Offer(SegmentOffer{id, SegmentKind::kSharedFile, bytes.size(), 0, file_offset}, fd);
 }
 
-Result<uint32_t> Channel::OfferFile(int fd, uint64_t file_offset, uint64_t bytes, const Placement& placement) {
+Result<uint32_t> Channel::OfferFile(int fd, uint64_t file_offset, uint64_t bytes, const MapPlacement& placement) {
   if (bytes == 0 || bytes % kPageBytes != 0 || file_offset % kPageBytes != 0 || bytes > kSegmentBytesMax) {
     return Status(StatusCode::kInvalidArgument, "a shared file can only be offered in whole pages");
   }
@@ -82,7 +82,7 @@ Result<uint32_t> Channel::OfferFile(int fd, uint64_t file_offset, uint64_t bytes
   const uint32_t id = next_segment_.fetch_add(2, std::memory_order_relaxed);
   RETURN_IF_ERROR(segments_.Insert(id, std::move(*mapping)));
   segments_.Claim(id);
-  const uint64_t address = placement.how == Placement::How::kAnywhere ? 0 : placement.address;
+  const uint64_t address = placement.how == MapPlacement::How::kAnywhere ? 0 : placement.address;
   return Offer(SegmentOffer{id, SegmentKind::kSharedFile, bytes, address, file_offset}, fd);
 }
 
@@ -218,13 +218,13 @@ Status Channel::TakeOffer(const SegmentOffer& offer, const SocketMessage& messag
       offer.file_offset % kPageBytes != 0 || offer.file_offset > kSegmentBytesMax) {
     return Violation("offered a segment with impossible numbers");
   }
-  Placement placement = Placement::Anywhere();
+  MapPlacement placement = MapPlacement::Anywhere();
   if (offer.address != 0) {
     const bool inside = offer.size_bytes <= window_bytes_ && offer.address >= window_address_ &&
                         offer.address - window_address_ <= window_bytes_ - offer.size_bytes;
     if (!inside) return Violation("offered a segment outside of the agreed address window");
     if (segments_.Overlaps(offer.address, offer.size_bytes)) return Violation("offered a segment on top of another");
-    placement = Placement::OverReservation(offer.address);
+    placement = MapPlacement::OverReservation(offer.address);
   }
   const int fd = message.fds[0].get();
   if (offer.kind == SegmentKind::kSharedFile) {

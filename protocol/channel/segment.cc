@@ -83,24 +83,24 @@ Status CheckSegmentFile(int fd, uint64_t bytes) {
 
 // --- Mapping ---
 
-Result<Mapping> Mapping::Map(int fd, uint64_t bytes, uint64_t file_offset, const Placement& placement) {
+Result<Mapping> Mapping::Map(int fd, uint64_t bytes, uint64_t file_offset, const MapPlacement& placement) {
   const auto offset = static_cast<off_t>(file_offset);
   constexpr int kProtection = PROT_READ | PROT_WRITE;
   void* address = reinterpret_cast<void*>(placement.address);
   void* got = MAP_FAILED;
   switch (placement.how) {
-    case Placement::How::kAnywhere: got = mmap(nullptr, bytes, kProtection, MAP_SHARED, fd, offset); break;
-    case Placement::How::kFreeRange:
+    case MapPlacement::How::kAnywhere: got = mmap(nullptr, bytes, kProtection, MAP_SHARED, fd, offset); break;
+    case MapPlacement::How::kFreeRange:
       got = MapFree(placement.address, bytes, kProtection, MAP_SHARED, fd, offset);
       if (got == MAP_FAILED && errno == EEXIST) return Occupied(placement.address, bytes);
       break;
-    case Placement::How::kOverReservation: got = mmap(address, bytes, kProtection, MAP_SHARED | MAP_FIXED, fd, offset); break;
+    case MapPlacement::How::kOverReservation: got = mmap(address, bytes, kProtection, MAP_SHARED | MAP_FIXED, fd, offset); break;
   }
   if (got == MAP_FAILED) return Status::FromErrno("cannot map a segment of " + std::to_string(bytes) + " bytes", errno);
   Mapping mapping;
   mapping.data_ = static_cast<std::byte*>(got);
   mapping.size_ = bytes;
-  mapping.over_reservation_ = placement.how == Placement::How::kOverReservation;
+  mapping.over_reservation_ = placement.how == MapPlacement::How::kOverReservation;
   if (madvise(got, bytes, MADV_DONTFORK) != 0) return Status::FromErrno("cannot keep a segment from forked children", errno);
   return mapping;
 }

@@ -16,7 +16,7 @@ namespace tessera {
 inline constexpr uint64_t kPageBytes = 4096;
 
 // Where a mapping goes.
-struct Placement {
+struct MapPlacement {
   enum class How {
     kAnywhere,         // the kernel chooses
     kFreeRange,        // at `address` (MAP_FIXED_NOREPLACE); kResourceExhausted if something is mapped there
@@ -25,9 +25,9 @@ struct Placement {
   How how = How::kAnywhere;
   uint64_t address = 0;  // page aligned
 
-  static Placement Anywhere() { return {}; }
-  static Placement FreeRange(uint64_t address) { return {How::kFreeRange, address}; }
-  static Placement OverReservation(uint64_t address) { return {How::kOverReservation, address}; }
+  static MapPlacement Anywhere() { return {}; }
+  static MapPlacement FreeRange(uint64_t address) { return {How::kFreeRange, address}; }
+  static MapPlacement OverReservation(uint64_t address) { return {How::kOverReservation, address}; }
 };
 
 // Reserves an address range until ReleaseAddressRange(): PROT_NONE, no memory behind it. kResourceExhausted when something is
@@ -47,7 +47,7 @@ class Mapping {
  public:
   Mapping() = default;
   // Maps `bytes` of `fd` from `file_offset`, readable and writable, shared. The descriptor is not needed afterwards.
-  static Result<Mapping> Map(int fd, uint64_t bytes, uint64_t file_offset, const Placement& placement);
+  static Result<Mapping> Map(int fd, uint64_t bytes, uint64_t file_offset, const MapPlacement& placement);
   // Maps the first `bytes` of `fd` for reading; another process writes them.
   static Result<Mapping> MapToRead(int fd, uint64_t bytes);
   Mapping(Mapping&& other) noexcept;

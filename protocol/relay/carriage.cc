@@ -45,7 +45,7 @@ Carriage::Carriage(KeeperLine* keeper, uint64_t number, Mapping memory)
 Result<std::unique_ptr<Carriage>> Carriage::Unkept() {
   Result<UniqueFd> file = CreateSegmentFile("tessera-carriage", kBytes);
   if (!file.ok()) return file.status();
-  Result<Mapping> memory = Mapping::Map(file->get(), kBytes, 0, Placement::Anywhere());
+  Result<Mapping> memory = Mapping::Map(file->get(), kBytes, 0, MapPlacement::Anywhere());
   if (!memory.ok()) return memory.status();
   return std::unique_ptr<Carriage>(new Carriage(nullptr, 0, std::move(*memory)));
 }
@@ -54,7 +54,7 @@ Result<std::unique_ptr<Carriage>> Carriage::Begin(KeeperLine& keeper, const Carr
                                                   const Channel::Files& files) {
   Result<UniqueFd> file = CreateSegmentFile("tessera-carriage", kBytes);
   if (!file.ok()) return file.status();
-  Result<Mapping> memory = Mapping::Map(file->get(), kBytes, 0, Placement::Anywhere());
+  Result<Mapping> memory = Mapping::Map(file->get(), kBytes, 0, MapPlacement::Anywhere());
   if (!memory.ok()) return memory.status();
   std::unique_ptr<Carriage> carriage(new Carriage(&keeper, keeper.NextNumber(), std::move(*memory)));
   carriage->page_->terms = terms;
@@ -65,7 +65,7 @@ Result<std::unique_ptr<Carriage>> Carriage::Begin(KeeperLine& keeper, const Carr
 
 Result<std::unique_ptr<Carriage>> Carriage::Adopt(KeeperLine& keeper, uint64_t number, UniqueFd page) {
   Status status = CheckSegmentFile(page.get(), kBytes);
-  Result<Mapping> memory = status.ok() ? Mapping::Map(page.get(), kBytes, 0, Placement::Anywhere()) : Result<Mapping>(status);
+  Result<Mapping> memory = status.ok() ? Mapping::Map(page.get(), kBytes, 0, MapPlacement::Anywhere()) : Result<Mapping>(status);
   if (memory.ok()) status = CheckPage(*reinterpret_cast<const CarriagePage*>(memory->data()));
   if (!memory.ok() || !status.ok()) {
     keeper.EndSession(number);

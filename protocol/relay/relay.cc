@@ -171,7 +171,7 @@ Status Relay::AddSegment(const SegmentOffer& offer, int fd, std::span<const std:
 }
 
 Status Relay::KeepSegment(const SegmentOffer& offer, int fd, std::span<const std::byte> message) {
-  Result<Mapping> mapping = Mapping::Map(fd, offer.size_bytes, 0, Placement::Anywhere());
+  Result<Mapping> mapping = Mapping::Map(fd, offer.size_bytes, 0, MapPlacement::Anywhere());
   if (!mapping.ok()) return mapping.status();
   const auto memory = std::make_shared<const Mapping>(std::move(*mapping));
   RETURN_IF_ERROR(carriage_->KeepFile(offer.id, fd));

@@ -75,7 +75,7 @@ Status Relay::TakeUpSegments(KeptSession& kept) {
                     "the file of a segment of a session was not kept: raise the limit of open files");
     }
     RETURN_IF_ERROR(CheckSegmentFile(file->second.get(), size_bytes));
-    Result<Mapping> mapping = Mapping::Map(file->second.get(), size_bytes, 0, Placement::Anywhere());
+    Result<Mapping> mapping = Mapping::Map(file->second.get(), size_bytes, 0, MapPlacement::Anywhere());
     if (!mapping.ok()) return mapping.status();
     segments_.emplace(id, std::make_shared<const Mapping>(std::move(*mapping)));
     segment_bytes_ += size_bytes;

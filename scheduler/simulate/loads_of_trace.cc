@@ -19,7 +19,7 @@ struct Followed {
   int64_t work_ns = 0;
 };
 
-void Follow(Followed& session, const TraceEvent& event, Load::Script& script) {
+void Follow(Followed& session, const SchedulerEvent& event, Load::Script& script) {
   const bool was_active = session.wants || session.busy;
   if (event.kind == TraceKind::kWants) {
     session.wants = event.value == 1;
@@ -38,14 +38,14 @@ void Follow(Followed& session, const TraceEvent& event, Load::Script& script) {
 
 }  // namespace
 
-std::vector<Load> LoadsOf(const Trace& trace) {
+std::vector<Load> LoadsOf(const SchedulerTrace& trace) {
   std::vector<Load> loads;
   std::map<uint32_t, size_t> vgpus;
   std::map<uint32_t, Followed> sessions;
   std::set<std::string> names;
   int64_t first_ns = kNever;
-  for (const TraceEvent& event : trace.events) first_ns = std::min(first_ns, event.at_ns);
-  for (TraceEvent event : trace.events) {
+  for (const SchedulerEvent& event : trace.events) first_ns = std::min(first_ns, event.at_ns);
+  for (SchedulerEvent event : trace.events) {
     event.at_ns -= first_ns;
     switch (event.kind) {
       case TraceKind::kVgpu:

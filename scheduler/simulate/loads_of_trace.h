@@ -10,6 +10,6 @@ namespace tessera {
 
 // How much each session ran between two rests, and how long it rested, from time 0 on. One span of the trace becomes kernels of
 // 200 µs, since a trace has no kernels.
-std::vector<Load> LoadsOf(const Trace& trace);
+std::vector<Load> LoadsOf(const SchedulerTrace& trace);
 
 }  // namespace tessera

@@ -97,7 +97,7 @@ int SimulateAndShow(const Options& options, const std::vector<Load>& loads, bool
                                         .seed = options.seed};
   TimelineBuilder builder;
   std::string record = FormatTraceHead(options.policy, request_zero);
-  const Status done = Simulate(simulation, loads, [&](const TraceEvent& event) {
+  const Status done = Simulate(simulation, loads, [&](const SchedulerEvent& event) {
     builder.Add(event);
     if (!options.record.empty()) record += FormatTraceEvent(event);
   });
@@ -115,7 +115,7 @@ int RunLoads(Options options, const std::string& text) {
 }
 
 int RunTrace(Options options, const std::string& text) {
-  const Result<Trace> trace = ParseTrace(text);
+  const Result<SchedulerTrace> trace = ParseTrace(text);
   if (!trace.ok()) return Fail(kReplayInput, fmt::format("'{}': {}", options.file, trace.status().message()));
   if (options.policy.empty()) options.policy = trace.value().policy;
   // Also to know whether the events make sense.

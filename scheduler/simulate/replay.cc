@@ -14,11 +14,11 @@ namespace {
 // Applies the events of a trace one after another, having looked whether a broker can have said that.
 class Player {
  public:
-  Player(const Trace& trace, std::unique_ptr<Policy> policy)
-      : time_({.request_zero = trace.request_zero}, std::move(policy), [this](const TraceEvent& event) { Heard(event); }) {}
+  Player(const SchedulerTrace& trace, std::unique_ptr<Policy> policy)
+      : time_({.request_zero = trace.request_zero}, std::move(policy), [this](const SchedulerEvent& event) { Heard(event); }) {}
 
   // A sentence without the line's number.
-  Status Play(const TraceEvent& event) {
+  Status Play(const SchedulerEvent& event) {
     if (event.kind != TraceKind::kGate && next_answer_ < answers_.size()) Differs("a gate that was not recorded");
     switch (event.kind) {
       case TraceKind::kVgpu: return AddVgpu(event);
@@ -43,7 +43,7 @@ class Player {
     return Status(StatusCode::kInvalidArgument, fmt::format("{} {} is not there", what, id));
   }
 
-  void Heard(const TraceEvent& event) {
+  void Heard(const SchedulerEvent& event) {
     builder_.Add(event);
     if (event.kind == TraceKind::kGate) answers_.push_back(event);
   }
@@ -51,7 +51,7 @@ class Player {
     if (!difference_) difference_ = std::move(why);
   }
 
-  Status AddVgpu(const TraceEvent& event) {
+  Status AddVgpu(const SchedulerEvent& event) {
     const Result<VgpuId> vgpu = time_.AddVgpu(event.spec, event.at_ns);
     if (!vgpu.ok()) return vgpu.status();
     vgpus_.emplace(vgpu.value(), 0);
@@ -59,7 +59,7 @@ class Player {
     return Status(StatusCode::kInvalidArgument, fmt::format("vGPU {} has the number {}", event.id, vgpu.value()));
   }
 
-  Status RemoveVgpu(const TraceEvent& event) {
+  Status RemoveVgpu(const SchedulerEvent& event) {
     if (!vgpus_.contains(event.id)) return Unknown("vGPU", event.id);
     if (vgpus_[event.id] > 0) return Status(StatusCode::kInvalidArgument, fmt::format("vGPU {} has sessions", event.id));
     time_.RemoveVgpu(event.id, event.at_ns);
@@ -67,7 +67,7 @@ class Player {
     return Status::Ok();
   }
 
-  Status Come(const TraceEvent& event) {
+  Status Come(const SchedulerEvent& event) {
     const auto vgpu = static_cast<VgpuId>(event.value);
     if (!vgpus_.contains(vgpu)) return Unknown("vGPU", vgpu);
     const SessionId session = time_.SessionCame(vgpu, event.at_ns);
@@ -78,7 +78,7 @@ class Player {
   }
 
   // Of a set of tokens.
-  Status Gather(const TraceEvent& event) {
+  Status Gather(const SchedulerEvent& event) {
     if (!vgpus_.contains(event.id)) return Unknown("vGPU", event.id);
     if (event.kind == TraceKind::kAppoint) {
       time_.Appoint(event.id, event.value, event.at_ns);
@@ -88,7 +88,7 @@ class Player {
     return Status::Ok();
   }
 
-  Status Decide(const TraceEvent& event) {
+  Status Decide(const SchedulerEvent& event) {
     if (event.at_ns < decided_ns_)
       return Status(StatusCode::kInvalidArgument, fmt::format("time goes back from {}", decided_ns_));
     decided_ns_ = event.at_ns;
@@ -98,10 +98,10 @@ class Player {
     return Status::Ok();
   }
 
-  Status Compare(const TraceEvent& event) {
+  Status Compare(const SchedulerEvent& event) {
     if (next_answer_ >= answers_.size()) {
       Differs("no gate changes here");
-    } else if (const TraceEvent& answer = answers_[next_answer_++]; answer != event) {
+    } else if (const SchedulerEvent& answer = answers_[next_answer_++]; answer != event) {
       std::string line = FormatTraceEvent(answer);
       line.pop_back();
       Differs(fmt::format("the answer is '{}'", line));
@@ -110,7 +110,7 @@ class Player {
   }
 
   // Of a session.
-  Status Report(const TraceEvent& event) {
+  Status Report(const SchedulerEvent& event) {
     const auto session = sessions_.find(event.id);
     if (session == sessions_.end()) return Unknown("session", event.id);
     switch (event.kind) {
@@ -133,15 +133,15 @@ class Player {
   TimelineBuilder builder_;
   std::map<VgpuId, uint32_t> vgpus_;  // and how many sessions each has
   std::map<SessionId, VgpuId> sessions_;
-  std::vector<TraceEvent> answers_;  // to the last decision
-  size_t next_answer_ = 0;           // to be compared
+  std::vector<SchedulerEvent> answers_;  // to the last decision
+  size_t next_answer_ = 0;               // to be compared
   int64_t decided_ns_ = 0;
   std::optional<std::string> difference_;
 };
 
 }  // namespace
 
-Result<Replayed> Replay(const Trace& trace) {
+Result<Replayed> Replay(const SchedulerTrace& trace) {
   Result<std::unique_ptr<Policy>> policy = MakePolicy(trace.policy);
   if (!policy.ok()) return policy.status();
   Player player(trace, std::move(policy).value());

@@ -19,6 +19,6 @@ struct Replayed {
 
 // Gives a GpuTime with the recorded policy the recorded events, and compares its answers. kInvalidArgument: events that no broker
 // has (a session that is not there, time that goes back), as "line N: ..."; kNotFound: there is no such policy.
-Result<Replayed> Replay(const Trace& trace);
+Result<Replayed> Replay(const SchedulerTrace& trace);
 
 }  // namespace tessera

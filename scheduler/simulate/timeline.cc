@@ -18,7 +18,7 @@ std::vector<Interval> Joined(std::vector<Interval> intervals) {
   return joined;
 }
 
-void TimelineBuilder::Add(const TraceEvent& event) {
+void TimelineBuilder::Add(const SchedulerEvent& event) {
   if (!began_) timeline_.begin_ns = event.at_ns;
   began_ = true;
   timeline_.end_ns = std::max(timeline_.end_ns, event.at_ns);

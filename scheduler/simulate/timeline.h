@@ -35,7 +35,7 @@ struct Timeline {
 
 class TimelineBuilder {
  public:
-  void Add(const TraceEvent& event);
+  void Add(const SchedulerEvent& event);
   // Open intervals end with the last event.
   Timeline Finish();
 

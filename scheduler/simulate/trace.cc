@@ -58,7 +58,7 @@ bool ParseGate(LineWords& words, GateState* gate) {
   return gate->open_until_ns >= 0 && next <= 1;
 }
 
-bool ParseEvent(std::string_view line, TraceEvent* event) {
+bool ParseEvent(std::string_view line, SchedulerEvent* event) {
   LineWords words(line);
   event->at_ns = words.Number<int64_t>();
   const std::string_view name = words.Word();
@@ -94,7 +94,7 @@ std::string FormatTraceHead(std::string_view policy, bool request_zero) {
   return fmt::format("{}\npolicy {}\nrequest-zero {}\n", kFirstLine, policy, request_zero ? 1 : 0);
 }
 
-std::string FormatTraceEvent(const TraceEvent& event) {
+std::string FormatTraceEvent(const SchedulerEvent& event) {
   const std::string_view name = NameOf(event.kind);
   switch (event.kind) {
     case TraceKind::kDecide: return fmt::format("{} {}\n", event.at_ns, name);
@@ -117,8 +117,8 @@ std::string FormatTraceEvent(const TraceEvent& event) {
   }
 }
 
-Result<Trace> ParseTrace(std::string_view text) {
-  Trace trace;
+Result<SchedulerTrace> ParseTrace(std::string_view text) {
+  SchedulerTrace trace;
   std::string_view line;
   size_t number = 1;
   int64_t first_ns = kTimeNsMax, last_ns = 0;
@@ -146,7 +146,7 @@ Result<Trace> ParseTrace(std::string_view text) {
       trace.request_zero = line.back() == '1';
       continue;
     }
-    TraceEvent event;
+    SchedulerEvent event;
     if (!ParseEvent(line, &event)) return AtLine(number, line, fmt::format("an event: NS and one of {}", kTraceForms));
     first_ns = std::min(first_ns, event.at_ns);
     last_ns = std::max(last_ns, event.at_ns);

@@ -44,7 +44,7 @@ enum class TraceKind {
   kGate
 };
 
-struct TraceEvent {
+struct SchedulerEvent {
   int64_t at_ns = 0;
   TraceKind kind = TraceKind::kDecide;
   uint32_t id = 0;    // a vGPU's number (vgpu, spec, gone, appoint, grant, gate), or a session's
@@ -52,13 +52,13 @@ struct TraceEvent {
   VgpuSpec spec{};    // vgpu, spec
   GateState gate{};   // gate
 
-  friend bool operator==(const TraceEvent&, const TraceEvent&) = default;
+  friend bool operator==(const SchedulerEvent&, const SchedulerEvent&) = default;
 };
 
-struct Trace {
+struct SchedulerTrace {
   std::string policy;
   bool request_zero = true;
-  std::vector<TraceEvent> events;
+  std::vector<SchedulerEvent> events;
   std::vector<size_t> lines;  // on which each event stands, counted from 1
 };
 
@@ -75,10 +75,10 @@ inline constexpr std::string_view kTraceForms =
 
 // Lines that ParseTrace() reads, each with its end.
 std::string FormatTraceHead(std::string_view policy, bool request_zero);
-std::string FormatTraceEvent(const TraceEvent& event);
+std::string FormatTraceEvent(const SchedulerEvent& event);
 
 // Checks the form and the bounds of each line; Replay() checks what they mean together. kInvalidArgument: the sentence begins
 // with "line N:"; kVersionMismatch: a trace of another version.
-Result<Trace> ParseTrace(std::string_view text);
+Result<SchedulerTrace> ParseTrace(std::string_view text);
 
 }  // namespace tessera

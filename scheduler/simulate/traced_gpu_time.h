@@ -12,7 +12,7 @@ namespace tessera {
 // Each function calls GpuTime's function of that name, then tells `sink`, on the calling thread. One thread.
 class TracedGpuTime {
  public:
-  using Sink = std::function<void(const TraceEvent&)>;
+  using Sink = std::function<void(const SchedulerEvent&)>;
   TracedGpuTime(const AdmissionRules& rules, std::unique_ptr<Policy> policy, Sink sink)
       : time_(rules, std::move(policy)), sink_(std::move(sink)) {}
 

@@ -121,13 +121,13 @@ Status Broker::MakeGpu(uint32_t row, int64_t now_ns) {
   const AdmissionRules rules = {.request_zero = options_.has_default,
                                 .memory_bytes = memory_[row].for_vgpus_bytes,
                                 .context_bytes = memory_[row].context_bytes};
-  TracedGpuTime::Sink sink = [](const TraceEvent&) {};
+  TracedGpuTime::Sink sink = [](const SchedulerEvent&) {};
   if (!options_.record.empty()) {
     const std::string path = uuids_.size() == 1 ? options_.record : fmt::format("{}.{}", options_.record, row);
     Result<TraceFile> trace = TraceFile::Make(path, name, rules.request_zero);
     if (!trace.ok()) return trace.status();
     traces_.push_back(std::make_unique<TraceFile>(std::move(trace).value()));
-    sink = [file = traces_.back().get()](const TraceEvent& event) { file->Add(event); };
+    sink = [file = traces_.back().get()](const SchedulerEvent& event) { file->Add(event); };
   }
   Result<std::unique_ptr<Policy>> policy = MakePolicy(name);
   if (!policy.ok()) return policy.status();

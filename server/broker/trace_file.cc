@@ -21,7 +21,7 @@ Result<TraceFile> TraceFile::Make(const std::string& path, std::string_view poli
   return TraceFile(std::move(file), path, FormatTraceHead(policy, request_zero));
 }
 
-void TraceFile::Add(const TraceEvent& event) {
+void TraceFile::Add(const SchedulerEvent& event) {
   if (!file_.valid()) return;
   if (first_ns_ < 0) first_ns_ = flushed_ns_ = event.at_ns;
   if (event.at_ns - first_ns_ > kLengthNsMax) {

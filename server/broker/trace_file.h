@@ -19,7 +19,7 @@ class TraceFile {
 
   // Ends by itself, with a line in the log, when the trace is as long as one may be, or when it cannot be written. What was
   // added is written each second of the events' time, so that a process that is killed leaves nearly all of it.
-  void Add(const TraceEvent& event);
+  void Add(const SchedulerEvent& event);
   // Writes what was added since.
   void Flush();
 

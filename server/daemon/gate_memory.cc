@@ -27,7 +27,7 @@ Result<GateMemory> GateMemory::Make(std::span<const GpusMessage::Uuid> gpus, std
   if (!report.ok()) return report.status();
   memory.report_ = std::move(*report);
   {
-    Result<Mapping> mapping = Mapping::Map(memory.gate_.get(), kPageBytes, 0, Placement::Anywhere());
+    Result<Mapping> mapping = Mapping::Map(memory.gate_.get(), kPageBytes, 0, MapPlacement::Anywhere());
     if (!mapping.ok()) return mapping.status();
     auto& page = *reinterpret_cast<GatePage*>(mapping->data());
     page.row_count = static_cast<uint32_t>(std::min(gpus.size(), kGateRowsMax));

@@ -287,7 +287,7 @@ class Supervisor {
   std::map<std::string, std::vector<std::string>, std::less<>> owners_;  // of vGPUs, likewise; empty: everybody may see it
   std::vector<Asked> asked_;
   uint64_t next_ask_ = 1;
-  std::optional<VgpuFile> vgpu_file_;
+  std::optional<WatchedVgpuFile> vgpu_file_;
   uint64_t vgpu_revision_ = 0;
   std::string vgpu_problem_;      // of the file's last text; empty: it is in force
   std::string vgpu_in_force_;     // the last text that was

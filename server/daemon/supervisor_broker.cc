@@ -18,7 +18,7 @@ namespace tessera {
 Status Supervisor::StartBroker() {
   if (!options_.vgpus) return Status::Ok();
   if (!options_.vgpu_path.empty()) {
-    Result<VgpuFile> file = VgpuFile::Open(options_.vgpu_path);
+    Result<WatchedVgpuFile> file = WatchedVgpuFile::Open(options_.vgpu_path);
     if (!file.ok()) return Status(StatusCode::kInvalidArgument, file.status().message());
     vgpu_file_.emplace(std::move(*file));
   }

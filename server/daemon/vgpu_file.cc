@@ -18,7 +18,7 @@ constexpr size_t kPieceBytes = 4096;
 
 }  // namespace
 
-Result<VgpuFile> VgpuFile::Open(const std::string& path) {
+Result<WatchedVgpuFile> WatchedVgpuFile::Open(const std::string& path) {
   std::filesystem::path directory = std::filesystem::path(path).parent_path();
   if (directory.empty()) directory = ".";
   UniqueFd watch(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
@@ -27,12 +27,12 @@ Result<VgpuFile> VgpuFile::Open(const std::string& path) {
   if (inotify_add_watch(watch.get(), directory.c_str(), kEvents | IN_ONLYDIR) < 0) {
     return Status::FromErrno("cannot watch " + directory.string() + ", where the file of vGPUs is", errno);
   }
-  VgpuFile file(path, std::move(watch));
+  WatchedVgpuFile file(path, std::move(watch));
   RETURN_IF_ERROR(file.Read(&file.text_));
   return file;
 }
 
-Status VgpuFile::Read(std::string* text) const {
+Status WatchedVgpuFile::Read(std::string* text) const {
   const UniqueFd file(open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.valid()) return Status::FromErrno("cannot read the file of vGPUs " + path_, errno);
   // Piece by piece: room for the largest file would be kept with every text.
@@ -51,7 +51,7 @@ Status VgpuFile::Read(std::string* text) const {
   return Status::Ok();
 }
 
-bool VgpuFile::Look() {
+bool WatchedVgpuFile::Look() {
   alignas(inotify_event) char events[4096];
   bool any = false;
   while (read(watch_.get(), events, sizeof(events)) > 0) any = true;

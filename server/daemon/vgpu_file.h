@@ -9,11 +9,11 @@
 
 namespace tessera {
 
-class VgpuFile {
+class WatchedVgpuFile {
  public:
   // Watches the file's directory, since editors put a new file in its place (inotify(7)).
   // kNotFound, kPermissionDenied, kResourceExhausted (more than kVgpuFileBytesMax): the sentence names the file.
-  static Result<VgpuFile> Open(const std::string& path);
+  static Result<WatchedVgpuFile> Open(const std::string& path);
 
   const std::string& path() const { return path_; }
   const std::string& text() const { return text_; }
@@ -23,7 +23,7 @@ class VgpuFile {
   bool Look();
 
  private:
-  VgpuFile(std::string path, UniqueFd watch) : path_(std::move(path)), watch_(std::move(watch)) {}
+  WatchedVgpuFile(std::string path, UniqueFd watch) : path_(std::move(path)), watch_(std::move(watch)) {}
   Status Read(std::string* text) const;
 
   std::string path_;

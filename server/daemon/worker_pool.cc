@@ -81,11 +81,11 @@ WorkerPool::WorkerPool(const Options& options, const std::vector<GpusMessage::Uu
   if (options.driver == "emulator") static_cast<void>(EmulatedDevices());
 }
 
-Result<std::shared_ptr<DeviceMemory>> WorkerPool::EmulatedDevices() {
+Result<std::shared_ptr<EmulatedDeviceMemory>> WorkerPool::EmulatedDevices() {
   if (device_memory_ != nullptr) return device_memory_;
-  Result<DeviceMemory> made = DeviceMemory::Make();
+  Result<EmulatedDeviceMemory> made = EmulatedDeviceMemory::Make();
   if (!made.ok()) return made.status();
-  auto memory = std::make_shared<DeviceMemory>(std::move(made).value());
+  auto memory = std::make_shared<EmulatedDeviceMemory>(std::move(made).value());
   if (options_.owner_fd < 0) device_memory_ = memory;
   return memory;
 }
@@ -146,7 +146,7 @@ Result<WorkerPool::Process> WorkerPool::Start(const WorkerWish& wish, const Uniq
   pass("--event-fd", gate->event_fd());
   std::optional<DeviceSlot> device_slot;
   if (options_.driver == "emulator") {
-    Result<std::shared_ptr<DeviceMemory>> devices = EmulatedDevices();
+    Result<std::shared_ptr<EmulatedDeviceMemory>> devices = EmulatedDevices();
     if (!devices.ok()) return devices.status();
     Result<DeviceSlot> taken = DeviceSlot::Take(std::move(devices).value());
     if (!taken.ok()) return taken.status();

@@ -130,7 +130,7 @@ class WorkerPool {
   };
 
   // The emulated devices of the next process: those of all others, or, of a private server, devices of its own.
-  Result<std::shared_ptr<DeviceMemory>> EmulatedDevices();
+  Result<std::shared_ptr<EmulatedDeviceMemory>> EmulatedDevices();
   // For the client at `connection`, or, when that is null, for one that is to come.
   Result<Process> Start(const WorkerWish& wish, const UniqueFd* connection);
   // The one that waited for clients of this kind, ready if there is one; else one that is started.
@@ -159,9 +159,9 @@ class WorkerPool {
   // Of processes that have not ended.
   std::map<pid_t, UniqueFd> uid_locks_;
   std::map<pid_t, DeviceSlot> device_slots_;
-  std::shared_ptr<DeviceMemory> device_memory_;  // null: nothing is shared
-  std::list<Kind> kinds_;                        // that of the last client is the first; never empty
-  std::list<Waiting> waiting_;                   // those started first are the first
+  std::shared_ptr<EmulatedDeviceMemory> device_memory_;  // null: nothing is shared
+  std::list<Kind> kinds_;                                // that of the last client is the first; never empty
+  std::list<Waiting> waiting_;                           // those started first are the first
   std::set<pid_t> ending_;
   std::set<pid_t> dead_;             // waited, closed their line, and have not ended yet
   std::map<pid_t, Begun> begun_;     // sessions

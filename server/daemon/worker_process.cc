@@ -67,7 +67,7 @@ class GateMappings {
     const UniqueFd report(options.report_fd);
     Result<Mapping> gate_page = Mapping::MapToRead(gate.get(), kPageBytes);
     if (!gate_page.ok()) return gate_page.status();
-    Result<Mapping> report_page = Mapping::Map(report.get(), kReportFileBytes, 0, Placement::Anywhere());
+    Result<Mapping> report_page = Mapping::Map(report.get(), kReportFileBytes, 0, MapPlacement::Anywhere());
     if (!report_page.ok()) return report_page.status();
     mappings.gate_ = std::move(*gate_page);
     mappings.report_ = std::move(*report_page);

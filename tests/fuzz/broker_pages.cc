@@ -28,7 +28,7 @@ struct Worker {
 struct World {
   explicit World(uint8_t choice) {
     const auto names = PolicyNames();
-    TracedGpuTime::Sink sink = [this](const TraceEvent& event) {
+    TracedGpuTime::Sink sink = [this](const SchedulerEvent& event) {
       ++events;
       // Nothing is told of the future, or of before the session came.
       FUZZ_CHECK(event.at_ns >= begin_ns && event.at_ns <= now_ns);

@@ -19,7 +19,7 @@ SeveralGpus::SeveralGpus(size_t gpus, bool sets, std::string_view policy) : sets
   for (Gpu& gpu : gpus_) {
     gpu.record = FormatTraceHead(policy, true);
     gpu.time = std::make_unique<TracedGpuTime>(AdmissionRules(), std::move(MakePolicy(policy)).value(),
-                                               [&gpu](const TraceEvent& event) { gpu.record += FormatTraceEvent(event); });
+                                               [&gpu](const SchedulerEvent& event) { gpu.record += FormatTraceEvent(event); });
   }
 }
 

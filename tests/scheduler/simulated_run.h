@@ -29,7 +29,7 @@ inline bool AnyWithoutRequest(const std::vector<Load>& loads) {
 inline Timeline RunOf(SimulationOptions options, const std::vector<Load>& loads) {
   options.rules.request_zero = AnyWithoutRequest(loads);
   TimelineBuilder builder;
-  const Status done = Simulate(options, loads, [&](const TraceEvent& event) { builder.Add(event); });
+  const Status done = Simulate(options, loads, [&](const SchedulerEvent& event) { builder.Add(event); });
   EXPECT_TRUE(done.ok()) << done.message();
   return builder.Finish();
 }

@@ -215,7 +215,7 @@ TEST(TokenSetsPropertyTest, EachGpusRecordIsReplayedByItselfBitForBit) {
                again = RunOf(load.gpus, true, load.programs, kSecondNs);
     for (size_t gpu = 0; gpu < load.gpus; ++gpu) {
       EXPECT_EQ(server->record(gpu), again->record(gpu)) << seed;
-      const Result<Trace> trace = ParseTrace(server->record(gpu));
+      const Result<SchedulerTrace> trace = ParseTrace(server->record(gpu));
       ASSERT_TRUE(trace.ok()) << trace.status().message();
       const Result<Replayed> replayed = Replay(trace.value());
       ASSERT_TRUE(replayed.ok()) << replayed.status().message();

@@ -9,16 +9,16 @@ constexpr uint64_t kFileBytes = (sizeof(DevicePage) + kPageBytes - 1) / kPageByt
 
 }  // namespace
 
-Result<DeviceMemory> DeviceMemory::Make() {
+Result<EmulatedDeviceMemory> EmulatedDeviceMemory::Make() {
   // Sealed: a worker cannot take away the page under our feet.
   Result<UniqueFd> file = CreateSegmentFile("tessera-device-page", kFileBytes);
   if (!file.ok()) return file.status();
-  Result<Mapping> mapping = Mapping::Map(file->get(), kFileBytes, 0, Placement::Anywhere());
+  Result<Mapping> mapping = Mapping::Map(file->get(), kFileBytes, 0, MapPlacement::Anywhere());
   if (!mapping.ok()) return mapping.status();
-  return DeviceMemory(std::move(file).value(), std::move(mapping).value());
+  return EmulatedDeviceMemory(std::move(file).value(), std::move(mapping).value());
 }
 
-Result<uint32_t> DeviceMemory::Take() {
+Result<uint32_t> EmulatedDeviceMemory::Take() {
   const auto free = std::find(taken_.begin(), taken_.end(), false);
   if (free == taken_.end()) return Status(StatusCode::kResourceExhausted, "the emulated devices have no room for more processes");
   *free = true;
@@ -27,9 +27,9 @@ Result<uint32_t> DeviceMemory::Take() {
   return slot;
 }
 
-void DeviceMemory::Bind(uint32_t slot, pid_t owner) { page().owners[slot] = static_cast<uint32_t>(owner); }
+void EmulatedDeviceMemory::Bind(uint32_t slot, pid_t owner) { page().owners[slot] = static_cast<uint32_t>(owner); }
 
-void DeviceMemory::Release(uint32_t slot) {
+void EmulatedDeviceMemory::Release(uint32_t slot) {
   const DeviceUses uses = UsesOf(slot);
   for (size_t i = 0; i < uses.size(); ++i) ended_busy_ns_[i] += uses[i].busy_ns;
   for (DevicePage::Device& device : page().devices) {
@@ -47,7 +47,7 @@ void DeviceMemory::Release(uint32_t slot) {
   taken_[slot] = false;
 }
 
-DeviceUses DeviceMemory::UsesOf(uint32_t slot) const {
+DeviceUses EmulatedDeviceMemory::UsesOf(uint32_t slot) const {
   DeviceUses uses;
   for (size_t i = 0; i < uses.size(); ++i) {
     const DevicePage::Slot& row = page().devices[i].slots[slot];
@@ -56,7 +56,7 @@ DeviceUses DeviceMemory::UsesOf(uint32_t slot) const {
   return uses;
 }
 
-Result<DeviceSlot> DeviceSlot::Take(std::shared_ptr<DeviceMemory> memory) {
+Result<DeviceSlot> DeviceSlot::Take(std::shared_ptr<EmulatedDeviceMemory> memory) {
   Result<uint32_t> number = memory->Take();
   if (!number.ok()) return number.status();
   return DeviceSlot(std::move(memory), *number);

@@ -23,9 +23,9 @@ struct DeviceUse {
 };
 using DeviceUses = std::array<DeviceUse, kEmulatedDevicesMax>;  // by the device's number
 
-class DeviceMemory {
+class EmulatedDeviceMemory {
  public:
-  static Result<DeviceMemory> Make();
+  static Result<EmulatedDeviceMemory> Make();
 
   int fd() const { return file_.get(); }
   // Takes a free slot. kResourceExhausted: there is none.
@@ -38,7 +38,7 @@ class DeviceMemory {
   const std::array<uint64_t, kEmulatedDevicesMax>& ended_busy_ns() const { return ended_busy_ns_; }
 
  private:
-  DeviceMemory(UniqueFd file, Mapping mapping) : file_(std::move(file)), mapping_(std::move(mapping)) {}
+  EmulatedDeviceMemory(UniqueFd file, Mapping mapping) : file_(std::move(file)), mapping_(std::move(mapping)) {}
   DevicePage& page() const { return *reinterpret_cast<DevicePage*>(mapping_.data()); }
 
   UniqueFd file_;
@@ -50,7 +50,7 @@ class DeviceMemory {
 // One slot of a page, free again when this object goes.
 class DeviceSlot {
  public:
-  static Result<DeviceSlot> Take(std::shared_ptr<DeviceMemory> memory);
+  static Result<DeviceSlot> Take(std::shared_ptr<EmulatedDeviceMemory> memory);
   DeviceSlot(DeviceSlot&& other) noexcept = default;
   DeviceSlot& operator=(DeviceSlot&&) = delete;
   ~DeviceSlot() {
@@ -63,9 +63,9 @@ class DeviceSlot {
   DeviceUses uses() const { return memory_->UsesOf(number_); }
 
  private:
-  DeviceSlot(std::shared_ptr<DeviceMemory> memory, uint32_t number) : memory_(std::move(memory)), number_(number) {}
+  DeviceSlot(std::shared_ptr<EmulatedDeviceMemory> memory, uint32_t number) : memory_(std::move(memory)), number_(number) {}
 
-  std::shared_ptr<DeviceMemory> memory_;  // null once moved from
+  std::shared_ptr<EmulatedDeviceMemory> memory_;  // null once moved from
   uint32_t number_;
 };
 

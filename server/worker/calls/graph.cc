@@ -24,7 +24,7 @@ namespace {
 
 template <typename Reply, typename Request>
 void AddKernel(CallContext& call, const Request& request) {
-  Place place;
+  NodePlace place;
   if (!PreparePlace(call, request, &place)) return;
   KernelNodeParams params;
   if (!params.Decode(call, request.params)) return FinishUndecoded(call);
@@ -185,7 +185,7 @@ void Do_cuGraphExecKernelNodeSetParams_v2(CallContext& call, const cuGraphExecKe
 }
 
 void Do_cuGraphAddHostNode(CallContext& call, const cuGraphAddHostNodeRequest& request) {
-  Place place;
+  NodePlace place;
   if (!PreparePlace(call, request, &place)) return;
   CUDA_HOST_NODE_PARAMS params;
   if (!DecodeHost(call, request, &params)) return;

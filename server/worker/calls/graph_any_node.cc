@@ -32,7 +32,7 @@ void StoreOutputs(CallContext& call, CUgraphNode node, const CUgraphNodeParams& 
   }
 }
 
-CUresult AddNode(CallContext& call, const Place& place, std::span<const CUgraphEdgeData> edges, CUgraphNodeParams* params,
+CUresult AddNode(CallContext& call, const NodePlace& place, std::span<const CUgraphEdgeData> edges, CUgraphNodeParams* params,
                  CUgraphNode* node) {
   const DriverTable& driver = call.driver();
   if (!edges.empty()) {
@@ -45,7 +45,7 @@ CUresult AddNode(CallContext& call, const Place& place, std::span<const CUgraphE
 
 template <typename Reply, typename Request>
 void Add(CallContext& call, const Request& request) {
-  Place place;
+  NodePlace place;
   if (!PreparePlace(call, request, &place)) return;
   if (!request.edges.empty() && request.edges.size() != place.dependencies.size()) return call.Malformed();
   CUgraphNode node = nullptr;

@@ -19,7 +19,7 @@ namespace tessera {
 // --- Copies. Those of memory that only the client has are child graphs (host_copy_node.h). ---
 
 void Do_cuGraphAddMemcpyNode(CallContext& call, const cuGraphAddMemcpyNodeRequest& request) {
-  Place place;
+  NodePlace place;
   if (!PreparePlace(call, request, &place)) return;
   if (IsHostCopy(request.params)) {
     CUgraphNode node = nullptr;
@@ -88,7 +88,7 @@ void Do_cuGraphExecMemcpyNodeSetParams(CallContext& call, const cuGraphExecMemcp
 // --- Sets. ---
 
 void Do_cuGraphAddMemsetNode(CallContext& call, const cuGraphAddMemsetNodeRequest& request) {
-  Place place;
+  NodePlace place;
   if (!PreparePlace(call, request, &place)) return;
   CUDA_MEMSET_NODE_PARAMS set;
   CUcontext context = nullptr;
@@ -142,7 +142,7 @@ void Do_cuGraphExecMemsetNodeSetParams(CallContext& call, const cuGraphExecMemse
 // --- Memory operations. ---
 
 void Do_cuGraphAddBatchMemOpNode(CallContext& call, const cuGraphAddBatchMemOpNodeRequest& request) {
-  Place place;
+  NodePlace place;
   if (!PreparePlace(call, request, &place)) return;
   MemOpNodeParams params;
   if (!params.Decode(call, request.params)) return FinishUndecoded(call);
@@ -183,7 +183,7 @@ void Do_cuGraphExecBatchMemOpNodeSetParams(CallContext& call, const cuGraphExecB
 // --- Allocations. The driver chooses the address; it is the graph's as long as the graph exists. ---
 
 void Do_cuGraphAddMemAllocNode(CallContext& call, const cuGraphAddMemAllocNodeRequest& request) {
-  Place place;
+  NodePlace place;
   if (!PreparePlace(call, request, &place)) return;
   AllocNodeParams params;
   if (!params.Decode(call, request.params)) return FinishUndecoded(call);

@@ -11,13 +11,13 @@
 namespace tessera {
 
 // Where a new node goes. The call has ended when PreparePlace() is false.
-struct Place {
+struct NodePlace {
   CUgraph graph = nullptr;
   std::vector<CUgraphNode> dependencies;
 };
 
 template <typename Request>
-bool PreparePlace(CallContext& call, const Request& request, Place* place) {
+bool PreparePlace(CallContext& call, const Request& request, NodePlace* place) {
   place->graph = call.Use<CUgraph>(request.graph);
   place->dependencies = UseNodes(call, request.dependencies);
   if (call.ok()) return true;

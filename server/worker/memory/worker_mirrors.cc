@@ -69,7 +69,7 @@ CUresult WorkerMirrors::MakePages(const Range& range, Mapping* pages) {
   if (worker_.options().client_in_process) return CUDA_SUCCESS;
   Result<UniqueFd> file = CreateSegmentFile("tessera-mirror", range.bytes);
   if (!file.ok()) return CUDA_ERROR_OUT_OF_MEMORY;
-  Result<Mapping> made = Mapping::Map(file->get(), range.bytes, 0, Placement::OverReservation(range.base));
+  Result<Mapping> made = Mapping::Map(file->get(), range.bytes, 0, MapPlacement::OverReservation(range.base));
   if (!made.ok()) return CUDA_ERROR_OUT_OF_MEMORY;
   *pages = std::move(*made);
   return CUDA_SUCCESS;

@@ -105,7 +105,7 @@ class HostAllocationsTest : public testing::Test {
     Result<HostFile> file = HostFile::Create(HostFile::Kind::kAllocation, bytes, -1);
     EXPECT_TRUE(file.ok());
     Result<uint32_t> segment =
-        ends_->session().channel().OfferFile(file->fd(), HostFile::kDataOffset, bytes, Placement::Anywhere());
+        ends_->session().channel().OfferFile(file->fd(), HostFile::kDataOffset, bytes, MapPlacement::Anywhere());
     EXPECT_TRUE(segment.ok());
     return *segment;
   }

@@ -51,7 +51,7 @@ void SendOffer(Channel& from, const SegmentOffer& offer, std::span<const int> fd
 }
 
 TEST_F(ChannelTest, AnOfferedSegmentIsThereWhenARecordNamesIt) {
-  Result<uint32_t> id = client().OfferSegment(SegmentKind::kHostMemory, 10'000, Placement::Anywhere());
+  Result<uint32_t> id = client().OfferSegment(SegmentKind::kHostMemory, 10'000, MapPlacement::Anywhere());
   ASSERT_TRUE(id.ok());
   EXPECT_EQ(client().segments().Find(*id).size(), 12'288u);
   client().segments().Find(*id)[5] = std::byte{55};
@@ -61,7 +61,7 @@ TEST_F(ChannelTest, AnOfferedSegmentIsThereWhenARecordNamesIt) {
   EXPECT_EQ(server().Resolve(*id, 12'288, 1).data(), nullptr);
   EXPECT_EQ(server().Resolve(*id + 2, 0, 1).data(), nullptr);
 
-  Result<uint32_t> from_server = server().OfferSegment(SegmentKind::kHostMemory, 4096, Placement::Anywhere());
+  Result<uint32_t> from_server = server().OfferSegment(SegmentKind::kHostMemory, 4096, MapPlacement::Anywhere());
   ASSERT_TRUE(from_server.ok());
   EXPECT_NE(client().Resolve(*from_server, 0, 4096).data(), nullptr);
 
@@ -105,7 +105,7 @@ TEST_F(ChannelTest, SegmentsForWhichThereIsNoRoomAreRefusedWithTheReason) {
     return bytes <= 3 * kPageBytes ? Status::Ok() : Status(StatusCode::kResourceExhausted, "too much");
   });
   const auto offer = [&](uint64_t pages) {
-    return client().OfferSegment(SegmentKind::kHostMemory, pages * kPageBytes, Placement::Anywhere()).value();
+    return client().OfferSegment(SegmentKind::kHostMemory, pages * kPageBytes, MapPlacement::Anywhere()).value();
   };
   const uint32_t first = offer(2);
   EXPECT_NE(server().Resolve(first, 0, 1).data(), nullptr);
@@ -124,7 +124,7 @@ TEST_F(ChannelTest, SegmentsForWhichThereIsNoRoomAreRefusedWithTheReason) {
   EXPECT_NE(server().Resolve(offer(2), 0, 1).data(), nullptr);
   EXPECT_EQ(asked, (std::vector<uint64_t>{2 * kPageBytes, 4 * kPageBytes, 3 * kPageBytes, kPageBytes, 3 * kPageBytes}));
   // What the server offers itself is nobody's to ask about.
-  EXPECT_TRUE(server().OfferSegment(SegmentKind::kHostMemory, 16 * kPageBytes, Placement::Anywhere()).ok());
+  EXPECT_TRUE(server().OfferSegment(SegmentKind::kHostMemory, 16 * kPageBytes, MapPlacement::Anywhere()).ok());
   EXPECT_EQ(asked.size(), 5u);
 }
 
@@ -133,7 +133,7 @@ TEST_F(ChannelTest, ManyClosesInARowHoldNobodyUp) {
   constexpr int kSegments = 1500;  // a socket takes some 200 messages
   std::vector<uint32_t> ids;
   for (int i = 0; i < kSegments; ++i) {
-    Result<uint32_t> id = client().OfferSegment(SegmentKind::kHostMemory, kPageBytes, Placement::Anywhere());
+    Result<uint32_t> id = client().OfferSegment(SegmentKind::kHostMemory, kPageBytes, MapPlacement::Anywhere());
     ASSERT_TRUE(id.ok());
     ASSERT_NE(server().Resolve(*id, 0, 1).data(), nullptr);
     ids.push_back(*id);
@@ -151,7 +151,7 @@ TEST_F(ChannelTest, ManyClosesInARowHoldNobodyUp) {
 }
 
 TEST_F(ChannelTest, AGoodByeIsReadBehindASegmentThatNobodyUsed) {
-  Result<uint32_t> id = client().OfferSegment(SegmentKind::kHostMemory, 4096, Placement::Anywhere());
+  Result<uint32_t> id = client().OfferSegment(SegmentKind::kHostMemory, 4096, MapPlacement::Anywhere());
   ASSERT_TRUE(id.ok());
   EXPECT_TRUE(client().CloseSegment(*id).ok());
   client().Leave();
@@ -160,7 +160,7 @@ TEST_F(ChannelTest, AGoodByeIsReadBehindASegmentThatNobodyUsed) {
 }
 
 TEST_F(ChannelTest, AGoodByeIsReadWhenThePeerLeavesMessagesUnread) {
-  ASSERT_TRUE(server().OfferSegment(SegmentKind::kHostMemory, 4096, Placement::Anywhere()).ok());
+  ASSERT_TRUE(server().OfferSegment(SegmentKind::kHostMemory, 4096, MapPlacement::Anywhere()).ok());
   client().Leave();
   ends_.client.reset();
   EXPECT_FALSE(server().Check().ok());
@@ -266,7 +266,7 @@ TEST_F(ChannelTest, AFailureComesWithItsReason) {
   waiter.join();
   EXPECT_FALSE(client().peer_left());
   EXPECT_EQ(server().Check().code(), StatusCode::kResourceExhausted);
-  EXPECT_FALSE(client().OfferSegment(SegmentKind::kHostMemory, 4096, Placement::Anywhere()).ok());
+  EXPECT_FALSE(client().OfferSegment(SegmentKind::kHostMemory, 4096, MapPlacement::Anywhere()).ok());
 }
 
 TEST_F(ChannelTest, AllWaitsEndWhenThePeerVanishes) {

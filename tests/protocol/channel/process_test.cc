@@ -145,7 +145,7 @@ TEST_F(ProcessTest, PinnedMemoryHasOneAddressInBothProcesses) {
     return channel.replies_out().TryAppend(TestRecord(1)) ? 0 : 5;
   });
   ASSERT_TRUE(ReserveAddressRange(address, bytes).ok());
-  Result<uint32_t> id = client_->OfferSegment(SegmentKind::kHostMemory, 16'384, Placement::OverReservation(address + 8192));
+  Result<uint32_t> id = client_->OfferSegment(SegmentKind::kHostMemory, 16'384, MapPlacement::OverReservation(address + 8192));
   ASSERT_TRUE(id.ok());
   ASSERT_EQ(*id, 2u);
   std::byte* memory = client_->segments().Find(*id).data();

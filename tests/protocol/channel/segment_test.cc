@@ -41,8 +41,8 @@ TEST(SegmentFile, OneThatCouldShrinkIsRefused) {
 
 TEST(Mapping, TwoMappingsShareTheirBytes) {
   Result<UniqueFd> file = CreateSegmentFile("test", kBytes);
-  Result<Mapping> one = Mapping::Map(file->get(), kBytes, 0, Placement::Anywhere());
-  Result<Mapping> other = Mapping::Map(file->get(), kBytes - kPageBytes, kPageBytes, Placement::Anywhere());
+  Result<Mapping> one = Mapping::Map(file->get(), kBytes, 0, MapPlacement::Anywhere());
+  Result<Mapping> other = Mapping::Map(file->get(), kBytes - kPageBytes, kPageBytes, MapPlacement::Anywhere());
   ASSERT_TRUE(one.ok() && other.ok());
   one->data()[kPageBytes + 5] = std::byte{42};
   EXPECT_EQ(other->data()[5], std::byte{42});
@@ -52,10 +52,10 @@ TEST(Mapping, AFixedPlaceMustBeFree) {
   Result<UniqueFd> file = CreateSegmentFile("test", kBytes);
   const uint64_t address = FreeAddress(kBytes);
   {
-    Result<Mapping> mapping = Mapping::Map(file->get(), kBytes, 0, Placement::FreeRange(address));
+    Result<Mapping> mapping = Mapping::Map(file->get(), kBytes, 0, MapPlacement::FreeRange(address));
     ASSERT_TRUE(mapping.ok()) << mapping.status().message();
     EXPECT_EQ(reinterpret_cast<uint64_t>(mapping->data()), address);
-    EXPECT_EQ(Mapping::Map(file->get(), kBytes, 0, Placement::FreeRange(address)).status().code(),
+    EXPECT_EQ(Mapping::Map(file->get(), kBytes, 0, MapPlacement::FreeRange(address)).status().code(),
               StatusCode::kResourceExhausted);
     EXPECT_EQ(ReserveAddressRange(address, kBytes).code(), StatusCode::kResourceExhausted);
   }
@@ -68,7 +68,7 @@ TEST(Mapping, UnmappingRestoresTheReservation) {
   const uint64_t address = FreeAddress(4 * kBytes);
   ASSERT_TRUE(ReserveAddressRange(address, 4 * kBytes).ok());
   {
-    Result<Mapping> mapping = Mapping::Map(file->get(), kBytes, 0, Placement::OverReservation(address + kBytes));
+    Result<Mapping> mapping = Mapping::Map(file->get(), kBytes, 0, MapPlacement::OverReservation(address + kBytes));
     ASSERT_TRUE(mapping.ok());
     mapping->data()[0] = std::byte{1};
   }
@@ -80,7 +80,7 @@ TEST(Mapping, UnmappingRestoresTheReservation) {
 #if !defined(__SANITIZE_THREAD__)
 TEST(Mapping, IsAbsentInAForkedChild) {
   Result<UniqueFd> file = CreateSegmentFile("test", kBytes);
-  Result<Mapping> mapping = Mapping::Map(file->get(), kBytes, 0, Placement::Anywhere());
+  Result<Mapping> mapping = Mapping::Map(file->get(), kBytes, 0, MapPlacement::Anywhere());
   ASSERT_TRUE(mapping.ok());
   const pid_t child = fork();
   if (child == 0) {
@@ -95,7 +95,7 @@ TEST(Mapping, IsAbsentInAForkedChild) {
 
 TEST(SegmentTable, ResolvesOnlyWhatIsInside) {
   Result<UniqueFd> file = CreateSegmentFile("test", kBytes);
-  Result<Mapping> mapping = Mapping::Map(file->get(), kBytes, 0, Placement::Anywhere());
+  Result<Mapping> mapping = Mapping::Map(file->get(), kBytes, 0, MapPlacement::Anywhere());
   std::byte* data = mapping->data();
   SegmentTable table;
   ASSERT_TRUE(table.Insert(2, std::move(*mapping)).ok());

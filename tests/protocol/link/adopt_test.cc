@@ -150,7 +150,7 @@ class Adopted : public testing::Test {
   void SendControl(std::span<const std::byte> message, uint64_t number) {
     ASSERT_TRUE(link_->Send({FrameKind::kControl, 0, message.size(), 0, number}, message).ok());
   }
-  uint32_t Offer() { return client_->OfferSegment(SegmentKind::kHostMemory, kPageBytes, Placement::Anywhere()).value(); }
+  uint32_t Offer() { return client_->OfferSegment(SegmentKind::kHostMemory, kPageBytes, MapPlacement::Anywhere()).value(); }
   void ExpectOffer(uint32_t id, uint64_t number) {
     ASSERT_EQ(Take(), FrameKind::kControl);
     EXPECT_EQ(number_, number);

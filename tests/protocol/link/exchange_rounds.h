@@ -136,7 +136,7 @@ class ExchangeRounds {
   Status SendRound(uint64_t number, uint64_t bytes) {
     Round round = {number, kStagingSegment, number % kSlots * kSlotBytes, bytes};
     if (number % segment_every_ == 0) {
-      Result<uint32_t> id = client_.OfferSegment(SegmentKind::kHostMemory, bytes, Placement::Anywhere());
+      Result<uint32_t> id = client_.OfferSegment(SegmentKind::kHostMemory, bytes, MapPlacement::Anywhere());
       if (!id.ok()) return id.status();
       round.segment = *id;
       round.offset = 0;

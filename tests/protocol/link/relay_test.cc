@@ -131,7 +131,7 @@ TEST_P(RelayTest, ARangeIsThereBeforeTheRecordThatNamesIt) {
 }
 
 TEST_P(RelayTest, OfferedSegmentsAppearAsOwnMemory) {
-  Result<uint32_t> id = client().OfferSegment(SegmentKind::kHostMemory, 100'000, Placement::Anywhere());
+  Result<uint32_t> id = client().OfferSegment(SegmentKind::kHostMemory, 100'000, MapPlacement::Anywhere());
   ASSERT_TRUE(id.ok());
   client().segments().Find(*id)[99'999] = std::byte{8};
   ASSERT_TRUE(client().Publish(*id, 99'999, 1).ok());
@@ -157,7 +157,7 @@ TEST_P(RelayTest, OfferedSegmentsAppearAsOwnMemory) {
 // Ranges are published into segments that are closed right after, by both sides: those that come too late are dropped.
 TEST_P(RelayTest, SegmentsComeAndGo) {
   for (uint64_t round = 1; round <= 50; ++round) {
-    Result<uint32_t> id = client().OfferSegment(SegmentKind::kHostMemory, 1 << 20, Placement::Anywhere());
+    Result<uint32_t> id = client().OfferSegment(SegmentKind::kHostMemory, 1 << 20, MapPlacement::Anywhere());
     ASSERT_TRUE(id.ok()) << id.status().message();
     const auto bytes = client().segments().Find(*id);
     std::memset(bytes.data(), static_cast<int>(round), bytes.size());
@@ -196,7 +196,7 @@ TEST(RelayBoundsTest, WhatTheServerRefusedIsNobodysWhenTheClientHasClosedIt) {
   const uint64_t deadline_ns = MonotonicNs() + 10'000'000'000;
   for (int heard = 0; heard < 5;) {
     ASSERT_LT(MonotonicNs(), deadline_ns) << heard;
-    const uint32_t large = ends.client->OfferSegment(SegmentKind::kHostMemory, 3 * kMiB, Placement::Anywhere()).value();
+    const uint32_t large = ends.client->OfferSegment(SegmentKind::kHostMemory, 3 * kMiB, MapPlacement::Anywhere()).value();
     pass();
     if (ends.server->WhyRefused(large).message() == "the server has no room") ++heard;
     EXPECT_TRUE(ends.client->CloseSegment(large).ok());
@@ -222,7 +222,7 @@ void CheckBoundOfSegments(uint64_t of_session, SegmentBudget* of_all) {
     return ends.server->Resolve(id, 0, 4096).data() != nullptr;
   };
   const auto offer = [&](uint64_t bytes) {
-    return ends.client->OfferSegment(SegmentKind::kHostMemory, bytes, Placement::Anywhere()).value();
+    return ends.client->OfferSegment(SegmentKind::kHostMemory, bytes, MapPlacement::Anywhere()).value();
   };
   const uint32_t first = offer(3 * kMiB);
   EXPECT_TRUE(arrives(first));

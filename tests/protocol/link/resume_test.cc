@@ -189,7 +189,7 @@ TEST(Resume, MoreMessagesThanAreKept) {
   uint32_t last = 0;
   std::thread offering([&] {
     for (; offered < kOffers; ++offered) {
-      Result<uint32_t> id = session.client().OfferSegment(SegmentKind::kHostMemory, kPageBytes, Placement::Anywhere());
+      Result<uint32_t> id = session.client().OfferSegment(SegmentKind::kHostMemory, kPageBytes, MapPlacement::Anywhere());
       ASSERT_TRUE(id.ok()) << id.status().message();
       last = *id;
     }

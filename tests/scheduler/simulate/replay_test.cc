@@ -27,7 +27,7 @@ std::string Recorded(std::string_view policy, uint64_t seed) {
                                      .spin_ns = 2'000,
                                      .seed = seed};
   std::string text = FormatTraceHead(policy, true);
-  const Status done = Simulate(options, Loads(kLoads), [&](const TraceEvent& event) { text += FormatTraceEvent(event); });
+  const Status done = Simulate(options, Loads(kLoads), [&](const SchedulerEvent& event) { text += FormatTraceEvent(event); });
   EXPECT_TRUE(done.ok()) << done.message();
   return text;
 }
@@ -37,7 +37,7 @@ TEST(ReplayTest, AnswersAreTheRecordedOnesBitForBit) {
     for (uint64_t seed = 1; seed <= 3; ++seed) {
       const std::string text = Recorded(policy, seed);
       EXPECT_EQ(text, Recorded(policy, seed));
-      const Result<Trace> trace = ParseTrace(text);
+      const Result<SchedulerTrace> trace = ParseTrace(text);
       ASSERT_TRUE(trace.ok()) << trace.status().message();
       Result<Replayed> replayed = Replay(trace.value());
       ASSERT_TRUE(replayed.ok()) << replayed.status().message();
@@ -48,7 +48,7 @@ TEST(ReplayTest, AnswersAreTheRecordedOnesBitForBit) {
 }
 
 TEST(ReplayTest, ANanosecondOfDifferenceIsNoticed) {
-  Trace trace = ParseTrace(Recorded("fair", 1)).value();
+  SchedulerTrace trace = ParseTrace(Recorded("fair", 1)).value();
   size_t last = 0;
   for (size_t i = 0; i < trace.events.size(); ++i) {
     if (trace.events[i].kind == TraceKind::kGate) last = i;
@@ -62,10 +62,10 @@ TEST(ReplayTest, ANanosecondOfDifferenceIsNoticed) {
 }
 
 TEST(ReplayTest, AnAnswerThatWasNotRecordedIsNoticedAndSoIsOneTooMany) {
-  Trace trace = ParseTrace(Recorded("fair", 1)).value();
+  SchedulerTrace trace = ParseTrace(Recorded("fair", 1)).value();
   size_t gate = trace.events.size() / 2;
   while (trace.events[gate].kind != TraceKind::kGate || trace.events[gate + 1].kind == TraceKind::kGate) ++gate;
-  Trace fewer = trace, more = trace;
+  SchedulerTrace fewer = trace, more = trace;
   fewer.events.erase(fewer.events.begin() + static_cast<ptrdiff_t>(gate));
   fewer.lines.erase(fewer.lines.begin() + static_cast<ptrdiff_t>(gate));
   EXPECT_NE(Replay(fewer).value().difference.value_or("").find("not recorded"), std::string::npos);
@@ -95,10 +95,10 @@ TEST(ReplayTest, WhatNoBrokerSaysIsRefusedWithItsLine) {
 // Whatever a file says, it is answered or refused.
 TEST(ReplayTest, AnyOrderOfEventsIsAnsweredOrRefused) {
   const std::string text = Recorded("fair", 2);
-  const Trace whole = ParseTrace(text).value();
+  const SchedulerTrace whole = ParseTrace(text).value();
   std::mt19937_64 random(11);
   for (int round = 0; round < 200; ++round) {
-    Trace mixed = {.policy = "fair", .events = {}, .lines = {}};
+    SchedulerTrace mixed = {.policy = "fair", .events = {}, .lines = {}};
     for (size_t i = 0; i < 12 && i < whole.events.size(); ++i) mixed.events.push_back(whole.events[i]);
     for (int i = 0; i < 200; ++i) mixed.events.push_back(whole.events[random() % whole.events.size()]);
     mixed.lines.resize(mixed.events.size());
@@ -107,7 +107,7 @@ TEST(ReplayTest, AnyOrderOfEventsIsAnsweredOrRefused) {
 }
 
 TEST(ReplayTest, AnotherPolicyGetsTheSamePrograms) {
-  const Trace trace = ParseTrace(Recorded("fair", 1)).value();
+  const SchedulerTrace trace = ParseTrace(Recorded("fair", 1)).value();
   const std::vector<Load> loads = LoadsOf(trace);
   ASSERT_EQ(loads.size(), 4u);
   EXPECT_EQ(loads[0].scripts.size(), 1u);

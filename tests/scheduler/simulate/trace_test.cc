@@ -9,7 +9,7 @@ namespace tessera {
 namespace {
 
 // One event of each kind, with values that take all their digits.
-std::vector<TraceEvent> OneOfEach() {
+std::vector<SchedulerEvent> OneOfEach() {
   const VgpuSpec spec = {.name = "train-7_b.x", .request = 0.1 + 0.2, .limit = 1.0 / 3, .priority = Priority::kBestEffort};
   return {
       {.at_ns = 0, .kind = TraceKind::kVgpu, .id = 0, .spec = spec},
@@ -32,15 +32,15 @@ std::vector<TraceEvent> OneOfEach() {
   };
 }
 
-std::string TextOf(const std::vector<TraceEvent>& events) {
+std::string TextOf(const std::vector<SchedulerEvent>& events) {
   std::string text = FormatTraceHead("fair", false);
-  for (const TraceEvent& event : events) text += FormatTraceEvent(event);
+  for (const SchedulerEvent& event : events) text += FormatTraceEvent(event);
   return text;
 }
 
 TEST(TraceTest, WhatIsWrittenIsRead) {
-  const std::vector<TraceEvent> events = OneOfEach();
-  const Result<Trace> trace = ParseTrace(TextOf(events));
+  const std::vector<SchedulerEvent> events = OneOfEach();
+  const Result<SchedulerTrace> trace = ParseTrace(TextOf(events));
   ASSERT_TRUE(trace.ok()) << trace.status().message();
   EXPECT_EQ(trace.value().policy, "fair");
   EXPECT_FALSE(trace.value().request_zero);
@@ -50,10 +50,10 @@ TEST(TraceTest, WhatIsWrittenIsRead) {
 
 // Cut anywhere it is refused with a line, or it is a trace of fewer events: never one with other events.
 TEST(TraceTest, ATruncatedTraceIsRefusedOrShorter) {
-  const std::vector<TraceEvent> events = OneOfEach();
+  const std::vector<SchedulerEvent> events = OneOfEach();
   const std::string text = TextOf(events);
   for (size_t bytes = 0; bytes < text.size(); ++bytes) {
-    const Result<Trace> trace = ParseTrace(std::string_view(text).substr(0, bytes));
+    const Result<SchedulerTrace> trace = ParseTrace(std::string_view(text).substr(0, bytes));
     if (!trace.ok()) {
       EXPECT_TRUE(trace.status().message().starts_with("line ")) << trace.status().message();
       continue;
@@ -71,9 +71,9 @@ TEST(TraceTest, ADamagedTraceIsRefusedOrWithinBounds) {
     for (const char other : {'\0', ' ', '\n', '-', '9', 'x', '\xff'}) {
       std::string damaged = text;
       damaged[at] = other;
-      const Result<Trace> trace = ParseTrace(damaged);
+      const Result<SchedulerTrace> trace = ParseTrace(damaged);
       if (!trace.ok()) continue;
-      for (const TraceEvent& event : trace.value().events) {
+      for (const SchedulerEvent& event : trace.value().events) {
         EXPECT_GE(event.at_ns, 0);
         EXPECT_LE(event.at_ns, int64_t{1} << 62);
         EXPECT_GE(event.value, 0);

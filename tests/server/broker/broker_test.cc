@@ -283,7 +283,7 @@ TEST(Broker, SessionsOnTwoGpusGetBothTokensTogether) {
       const Result<std::string> text = ReadSmallFile(gpu, 1 << 24);
       ASSERT_TRUE(text.ok()) << text.status().message();
       EXPECT_NE(text.value().find(" grant "), std::string::npos);
-      const Result<Trace> trace = ParseTrace(text.value());
+      const Result<SchedulerTrace> trace = ParseTrace(text.value());
       ASSERT_TRUE(trace.ok()) << trace.status().message();
       const Result<Replayed> replayed = Replay(trace.value());
       ASSERT_TRUE(replayed.ok()) << replayed.status().message();
@@ -310,7 +310,7 @@ TEST(Broker, RecordsWhatIsReplayedBitForBit) {
   }
   const Result<std::string> text = ReadSmallFile(path + ".0", 1 << 24);
   ASSERT_TRUE(text.ok()) << text.status().message();
-  Result<Trace> trace = ParseTrace(text.value());
+  Result<SchedulerTrace> trace = ParseTrace(text.value());
   ASSERT_TRUE(trace.ok()) << trace.status().message();
   EXPECT_EQ(trace->policy, "priority");
   EXPECT_GT(trace->events.size(), 500u);

@@ -36,8 +36,9 @@ class RowWatchTest : public testing::Test {
 
   int64_t now_ns_ = 1'000 * kMs;
   std::unique_ptr<ReportPage> page_ = std::make_unique<ReportPage>();
-  std::vector<TraceEvent> events_;
-  TracedGpuTime time_{{}, std::move(MakePolicy("fair")).value(), [this](const TraceEvent& event) { events_.push_back(event); }};
+  std::vector<SchedulerEvent> events_;
+  TracedGpuTime time_{
+      {}, std::move(MakePolicy("fair")).value(), [this](const SchedulerEvent& event) { events_.push_back(event); }};
   VgpuId vgpu_ = 0;
   SessionId session_ = 0;
   std::unique_ptr<RowWatch> watch_;
@@ -91,7 +92,7 @@ TEST_F(RowWatchTest, TimesAreBetweenLooks) {
   row().queued_ns = UINT64_MAX;
   row().queued_at_ns = UINT64_MAX;
   LookAt(1'004 * kMs);
-  for (const TraceEvent& event : events_) {
+  for (const SchedulerEvent& event : events_) {
     EXPECT_GE(event.at_ns, 1'000 * kMs);
     EXPECT_LE(event.at_ns, 1'004 * kMs);
   }

@@ -74,8 +74,8 @@ class TestPages {
       : gate_file_(CreateSegmentFile("tessera-gate", kPageBytes).value()),
         report_file_(CreateSegmentFile("tessera-report", kReportFileBytes).value()),
         ring_(eventfd(0, EFD_CLOEXEC)),
-        gate_(Mapping::Map(gate_file_.get(), kPageBytes, 0, Placement::Anywhere()).value()),
-        report_(Mapping::Map(report_file_.get(), kReportFileBytes, 0, Placement::Anywhere()).value()) {}
+        gate_(Mapping::Map(gate_file_.get(), kPageBytes, 0, MapPlacement::Anywhere()).value()),
+        report_(Mapping::Map(report_file_.get(), kReportFileBytes, 0, MapPlacement::Anywhere()).value()) {}
 
   GatePage& gate() { return *reinterpret_cast<GatePage*>(gate_.data()); }
   ReportPage& report() { return *reinterpret_cast<ReportPage*>(report_.data()); }

@@ -30,8 +30,8 @@ RawClient::RawClient(const std::string& path, const ChannelSizes& sizes) {
   Result<ServerWelcome> welcome = ServerWelcome::Decode(message->bytes);
   if (!welcome.ok()) return;
   welcome_ = std::move(*welcome);
-  Result<Mapping> rings = Mapping::Map(message->fds[0].get(), welcome_.segments[0].size_bytes, 0, Placement::Anywhere());
-  Result<Mapping> staging = Mapping::Map(message->fds[1].get(), welcome_.segments[1].size_bytes, 0, Placement::Anywhere());
+  Result<Mapping> rings = Mapping::Map(message->fds[0].get(), welcome_.segments[0].size_bytes, 0, MapPlacement::Anywhere());
+  Result<Mapping> staging = Mapping::Map(message->fds[1].get(), welcome_.segments[1].size_bytes, 0, MapPlacement::Anywhere());
   if (!rings.ok() || !staging.ok()) return;
   rings_ = std::move(*rings);
   staging_ = std::move(*staging);

@@ -25,7 +25,7 @@ class VgpuWatchTest : public testing::Test {
 
 TEST_F(VgpuWatchTest, TellsOfAnotherTextAlone) {
   Write("one");
-  Result<VgpuFile> file = VgpuFile::Open(path_);
+  Result<WatchedVgpuFile> file = WatchedVgpuFile::Open(path_);
   ASSERT_TRUE(file.ok()) << file.status().message();
   EXPECT_EQ(file->text(), "one");
   EXPECT_FALSE(file->Look());
@@ -43,7 +43,7 @@ TEST_F(VgpuWatchTest, TellsOfAnotherTextAlone) {
 TEST_F(VgpuWatchTest, KeepsTheTextAndNotTheRoomForTheLargest) {
   const std::string text(10'000, '#');
   Write(text);
-  Result<VgpuFile> file = VgpuFile::Open(path_);
+  Result<WatchedVgpuFile> file = WatchedVgpuFile::Open(path_);
   ASSERT_TRUE(file.ok()) << file.status().message();
   EXPECT_EQ(file->text(), text);
   EXPECT_LE(file->text().capacity(), 4 * text.size());
@@ -54,13 +54,13 @@ TEST_F(VgpuWatchTest, KeepsTheTextAndNotTheRoomForTheLargest) {
 
 TEST_F(VgpuWatchTest, TakesUpToAMiB) {
   Write(std::string(kVgpuFileBytesMax, '#'));
-  Result<VgpuFile> file = VgpuFile::Open(path_);
+  Result<WatchedVgpuFile> file = WatchedVgpuFile::Open(path_);
   ASSERT_TRUE(file.ok()) << file.status().message();
   EXPECT_EQ(file->text().size(), kVgpuFileBytesMax);
   Write(std::string(kVgpuFileBytesMax + 1, '#'));
   EXPECT_FALSE(file->Look());
-  EXPECT_EQ(VgpuFile::Open(path_).status().code(), StatusCode::kResourceExhausted);
-  EXPECT_EQ(VgpuFile::Open(path_ + ".none").status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(WatchedVgpuFile::Open(path_).status().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(WatchedVgpuFile::Open(path_ + ".none").status().code(), StatusCode::kNotFound);
 }
 
 }  // namespace

@@ -105,7 +105,7 @@ void ClosedGate::MakeMemory(bool mirrored) {
   SessionMemory& memory = worker.parts().memory();
   CHECK(memory.mirrors().Open(0, Range{MirroredMemory(), kBytes}, 1) == CUDA_SUCCESS);
   if (mirrored) return;
-  Result<uint32_t> segment = client_->channel().OfferSegment(SegmentKind::kHostMemory, kBytes, Placement::Anywhere());
+  Result<uint32_t> segment = client_->channel().OfferSegment(SegmentKind::kHostMemory, kBytes, MapPlacement::Anywhere());
   CHECK(segment.ok());
   pinned_ = reinterpret_cast<uint64_t>(worker.channel().Resolve(*segment, 0, kBytes).data());
   CHECK(memory.host().Attach(0, *segment, Range{pinned_, kBytes}) == CUDA_SUCCESS);
