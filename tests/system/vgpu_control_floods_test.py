@@ -41,13 +41,13 @@ class Floods(VgpuTest):
         def resident_mib():
             return int(status_of(broker)["VmRSS"].split()[0]) / 1024
 
-        quiet_ms, count = control_flood.watch(port, 5)
+        quiet_ms, count = control_flood.watch(port, 3)
         self.assertGreater(count, 20)
         memory_mib = resident_mib()
         flood = subprocess.Popen([control_flood.__file__, url(self.server), *(keys or [])], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         end_with_test(flood)
         self.assertEqual(flood.stdout.readline(), "begins\n")
-        flooded_ms, count = control_flood.watch(port, 8)
+        flooded_ms, count = control_flood.watch(port, 5)
         grown_mib = resident_mib() - memory_mib
         flood.stdin.close()
         did = json.loads(flood.stdout.read())
