@@ -49,7 +49,7 @@ struct EventPage {
 class EventLog {
  public:
   static constexpr size_t kPiece = 500;
-  // What one write may have told, by all that watch: beyond, all of them read it from the store, a piece at a time.
+  // Records of one write times those who watch. Beyond it nobody is told: all read from the store, a piece at a time.
   static constexpr size_t kToldAtOnceMax = 1'000;
 
   // `writer` outlives it.

@@ -220,7 +220,7 @@ class Processors:
 
     @staticmethod
     def now(parts):
-        """The machine's ticks by kind, and by part those of each thread, by where they stand and its name."""
+        """The machine's ticks by kind, and by part those of each thread (its file in /proc, and its name)."""
         with open("/proc/stat") as file:
             machine = [int(word) for word in file.readline().split()[1:9]]
         threads = {part: {} for part in parts}

@@ -9,7 +9,7 @@ import unittest
 import sources
 
 PRODUCT = ("client-stub", "server", "protocol", "programs", "scheduler", "netaware")
-# A class that is no member and has a body; `{` may follow on a later line.
+# A class that is no member and has a body. classes() has put bases of later lines beside its name.
 CLASS = re.compile(r"(?:class|struct|union|enum(?: class)?) (?:\w+\([^()]*\) |alignas\([^()]*\) )?(\w+)(?: final)?(?: ?: ?[^:;{][^;{]*)? ?(?=\{)")
 
 
