@@ -5,7 +5,7 @@ answers that it got, connections of each kind, how many of them were closed.
 
 As a module: how long changes of a GPU's holder took meanwhile.
 
-usage: control_flood.py [--placer] unix:PATH
+usage: control_flood.py [--placer | --user UID] unix:PATH       --user: root becomes this one
        control_flood.py [--placer] tls://HOST:PORT KEYS    KEYS: a directory with the client's certificate.pem, key.pem and authority.pem
 """
 import collections
@@ -220,6 +220,10 @@ def watch(port, seconds):
 
 
 if __name__ == "__main__":
+    if sys.argv[1] == "--user":
+        os.setgroups([])
+        os.setresuid(*3 * [int(sys.argv[2])])
+        del sys.argv[1:3]
     is_placer = sys.argv[1] == "--placer"
     flood = Flood(*sys.argv[2 if is_placer else 1:], is_placer=is_placer)
     flood.run()

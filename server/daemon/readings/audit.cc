@@ -104,7 +104,10 @@ void Audit::HearRow(const ReportedMessage::Row& row, uint64_t passed_ns, bool ma
   // Else it is of another broker, which counts from its start, or of a worker that is new.
   const bool goes_on = !track.is_new && row.watched_ns >= track.watched_ns && row.busy_ns >= track.busy_ns &&
                        passed_ns >= kApartMinNs && watched_ns >= passed_ns / 10 * 9;
-  if (!goes_on) track = {};
+  if (!goes_on) {
+    if (!track.is_new) LogDebug("audit of time: begins anew");
+    track = {};
+  }
   track.is_new = false;
   track.watched_ns = row.watched_ns;
   track.busy_ns = row.busy_ns;
@@ -216,6 +219,7 @@ double Audit::LearnedVariance(uint32_t device) const {
 }
 
 void Audit::Skip() {
+  LogDebug("audit of time: begins anew");
   for (auto& [part, track] : tracks_) {
     track.next = {};
     track.figures.clear();
