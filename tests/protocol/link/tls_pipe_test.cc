@@ -5,10 +5,13 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "protocol/base/clock.h"
 #include "protocol/channel/waiting.h"
@@ -42,7 +45,8 @@ std::pair<UniqueFd, UniqueFd> Network() {
   return {std::move(near), std::move(far)};
 }
 
-class TlsPipeTest : public testing::Test {
+// A pipe that nobody moves yet.
+class TlsPipeTurn : public testing::Test {
  protected:
   void SetUp() override {
     Result<std::shared_ptr<const TlsIdentity>> identity = TlsIdentity::Load(TlsRole::kServer, authority_.Server());
@@ -58,7 +62,21 @@ class TlsPipeTest : public testing::Test {
     ASSERT_TRUE(session.ok() && shaken);
     auto [plain, ours] = Pair();
     plain_ = std::move(ours);
-    carrier_ = std::thread([pipe = TlsPipe(std::move(near), std::move(plain), *session)]() mutable {
+    pipe_.emplace(std::move(near), std::move(plain), *session);
+  }
+
+  TestAuthority authority_;
+  std::unique_ptr<RawTlsPeer> peer_;
+  int network_ = -1;  // the pipe's
+  UniqueFd plain_;
+  std::optional<TlsPipe> pipe_;
+};
+
+class TlsPipeTest : public TlsPipeTurn {
+ protected:
+  void SetUp() override {
+    TlsPipeTurn::SetUp();
+    carrier_ = std::thread([pipe = *std::exchange(pipe_, std::nullopt)]() mutable {
       std::vector<pollfd> ready;
       while (pipe.Move(ready, MonotonicNs())) {
         ready.clear();
@@ -94,10 +112,6 @@ class TlsPipeTest : public testing::Test {
     }
   }
 
-  TestAuthority authority_;
-  std::unique_ptr<RawTlsPeer> peer_;
-  int network_ = -1;  // the pipe's
-  UniqueFd plain_;
   std::thread carrier_;
 };
 
@@ -105,6 +119,37 @@ std::string Text(size_t bytes) {
   std::string text(bytes, 0);
   for (size_t i = 0; i < bytes; ++i) text[i] = static_cast<char>(i * 7 + i / 251);
   return text;
+}
+
+// However much one connection has to say, the others have their turn soon.
+TEST_F(TlsPipeTurn, TakesTwoRecordsEachWay) {
+  const std::string text = Text(100'000);
+  ASSERT_EQ(send(plain_.get(), text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
+  ASSERT_TRUE(peer_->Send(text));
+  ASSERT_TRUE(pipe_->Move({}, MonotonicNs()));
+  EXPECT_EQ(pipe_->again_ns(), 0U);
+  int to_peer = 0, to_process = 0;
+  ASSERT_EQ(ioctl(peer_->socket(), FIONREAD, &to_peer), 0);
+  ASSERT_EQ(ioctl(plain_.get(), FIONREAD, &to_process), 0);
+  for (const int bytes : {to_peer, to_process}) {
+    EXPECT_GT(bytes, 16'000);
+    EXPECT_LT(bytes, 3 * 16'384);
+  }
+}
+
+// Of a peer that has gone the process hears in a few turns; time does not have to pass.
+TEST_F(TlsPipeTurn, WhosePeerHasGoneEndsOnceTheProcessHasHeard) {
+  constexpr linger kReset = {.l_onoff = 1, .l_linger = 0};
+  ASSERT_EQ(setsockopt(peer_->socket(), SOL_SOCKET, SO_LINGER, &kReset, sizeof(kReset)), 0);
+  peer_.reset();
+  ASSERT_EQ(send(plain_.get(), "words", 5, MSG_NOSIGNAL), 5);
+  const uint64_t now_ns = MonotonicNs();
+  int turns = 0;
+  while (pipe_->Move({}, now_ns) && turns < 10) ++turns;
+  EXPECT_LT(turns, 10);
+  pipe_.reset();
+  char words[8];
+  EXPECT_EQ(recv(plain_.get(), words, sizeof(words), 0), 0);
 }
 
 TEST_F(TlsPipeTest, CarriesBothWays) {
