@@ -74,7 +74,7 @@ class Floods(VgpuTest):
 
     @unittest.skipUnless(can_be_another(), "needs root, and programs that every user can reach")
     def test_while_the_server_waits_for_a_disk(self):
-        """Changes of another administrator wait for it and are answered then; who looks is answered meanwhile, and the broker stays."""
+        """Changes of another administrator wait for it and are answered then. A look is answered meanwhile, and the broker stays."""
         state = tempfile.TemporaryDirectory()
         self.addCleanup(state.cleanup)
         file = pathlib.Path(state.name, "state")
@@ -86,9 +86,10 @@ class Floods(VgpuTest):
 
         def shown():
             words = [TESSERA, "vgpu", "list", "-o", "json", "--control", url]
+            # Administrators share a bound of calls, and the buffers of a server of gRPC: one look in some fifty is turned away.
             for _ in range(10):
                 said = subprocess.run(words, capture_output=True, text=True, timeout=60, env=environment())
-                if "try again" not in said.stderr:  # the bound of all administrators' calls
+                if said.returncode != 72:
                     break
                 time.sleep(0.1)
             self.assertEqual(said.returncode, 0, said.stderr)
