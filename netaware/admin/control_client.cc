@@ -21,7 +21,7 @@ std::string Variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// Empty: nobody has said one.
+// The address as the user gave it; empty: none is given.
 std::string Typed(const VgpuOptions& options) {
   if (!options.control.empty() || !options.server.empty()) return options.control;
   return Variable("TESSERA_CONTROL");
@@ -35,7 +35,7 @@ Result<std::string> ControlUrl(const VgpuOptions& options) {
   std::string end;
   if (url.empty()) {
     url = options.server.empty() ? Variable("TESSERA_SERVER") : options.server;
-    // A path, as for other commands; nobody is asked at a gateway.
+    // A path alone is accepted, as by other commands. A network address is a gateway's, and a gateway has no control API.
     if (const std::string meant = AddressMeantBy(url); !UnixPathOf(meant).empty()) url = meant;
     end = ".control";
   }

@@ -1,4 +1,4 @@
-// A connection to the control API of a server, of this host or, by TLS, of another.
+// A connection to a server's control API: on this host, or on another host by TLS.
 #pragma once
 
 #include <memory>
@@ -11,8 +11,8 @@
 
 namespace tessera {
 
-// Where it is: --control, TESSERA_CONTROL, or beside the socket of --server or TESSERA_SERVER. unix:PATH or tls://HOST:PORT.
-// kInvalidArgument: that is neither, or nobody has said where.
+// Returns the API's address, unix:PATH or tls://HOST:PORT: --control, else TESSERA_CONTROL, else the socket beside that of
+// --server or TESSERA_SERVER. kInvalidArgument: the address has another form, or none is given.
 Result<std::string> ControlUrl(const VgpuOptions& options);
 
 struct ControlConnection {
@@ -20,7 +20,7 @@ struct ControlConnection {
   std::unique_ptr<control::v1::VgpuService::Stub> stub;
 };
 
-// Connects; errors as of ConnectRpc().
+// Connects; errors as from ConnectRpc().
 Result<ControlConnection> ConnectControl(const std::string& url, const VgpuOptions& options);
 
 }  // namespace tessera

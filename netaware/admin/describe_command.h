@@ -1,11 +1,11 @@
-// What `tessera describe` does, by a placer.
+// `tessera describe`, carried out with a placer.
 #pragma once
 
 #include "netaware/pool/pool_options.h"
 
 namespace tessera {
 
-// As PoolCommand().
+// Returns as PoolCommand().
 int DescribeCommand(const PoolOptions& options);
 
 }  // namespace tessera

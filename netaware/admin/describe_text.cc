@@ -28,7 +28,7 @@ Status NotFound(const char* what, const std::string& name, const std::vector<std
                                                    nearest.empty() ? "it has none" : "the nearest name is '" + nearest + "'"));
 }
 
-// What grants have of a GPU.
+// The grants that have a part of the GPU, each with its part.
 nlohmann::json GrantsOf(const GrantList& grants, const std::string& uuid) {
   nlohmann::json list = nlohmann::json::array();
   for (const GrantState& grant : grants.grants()) {
@@ -77,7 +77,7 @@ std::string MemoryOf(const nlohmann::json& gpu) {
                      BytesAt(gpu, "others_memory_bytes"), BytesAt(gpu, "free_memory_bytes"));
 }
 
-// Where in its host.
+// The GPU's place in its host.
 std::string PlaceOf(const nlohmann::json& gpu) {
   const auto pci = gpu.at("pci").get<std::string>();
   std::string text = pci.empty() ? "" : "PCIe " + pci;

@@ -1,5 +1,5 @@
-// All that a placer says of one server, GPU or grant, for people and for programs. Text is made of the JSON, which is of what the
-// placer said, made printable. Pure; any thread.
+// All details of one server, GPU or grant of a pool, for people and for programs. The text for people is made from the JSON,
+// whose strings are the placer's, made printable. Pure; any thread.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,15 +10,15 @@
 
 namespace tessera {
 
-// {"server", "addresses", "offered", "problem", "away", "cordon", "gpus": as GpuAsJson()}. kNotFound: there is none of that name,
-// with the nearest.
+// {"server", "addresses", "offered", "problem", "away", "cordon", "gpus": as GpuAsJson()}. kNotFound: no server has that name;
+// the sentence names the nearest one.
 Result<nlohmann::json> ServerAsJson(const control::v1::ServerList& servers, const control::v1::GrantList& grants,
                                     const std::string& name);
-// As of `tessera get gpus`, and "grants": what each has of it. `name`: a UUID, or SERVER/NUMBER. kNotFound likewise.
+// As in `tessera get gpus`, with "grants": each grant's part of the GPU. `name`: a UUID, or SERVER/NUMBER. kNotFound likewise.
 Result<nlohmann::json> GpuAsJson(const control::v1::ServerList& servers, const control::v1::GrantList& grants,
                                  const std::string& name);
 
-// A line for each field, and for each GPU or grant one that is indented.
+// One line for each field, and one indented line for each GPU or grant.
 std::string ServerText(const nlohmann::json& server);
 std::string GpuText(const nlohmann::json& gpu);
 std::string GrantText(const control::v1::GrantState& grant);

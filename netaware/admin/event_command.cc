@@ -42,7 +42,7 @@ class EventCall {
  private:
   using Channel = std::shared_ptr<grpc::Channel>;
 
-  // All pages, into `list_`.
+  // Reads all pages into `list_`.
   grpc::Status List(const Channel& channel) {
     const auto stub = EventService::NewStub(channel);
     const int64_t now = time(nullptr);
@@ -54,7 +54,7 @@ class EventCall {
     request.set_until_ms(until * kMsOfS);
     request.set_of(Printable(options_.of));
     request.set_audit(audit_);
-    std::vector<Event> events;  // the newest first
+    std::vector<Event> events;  // newest first
     for (;;) {
       grpc::ClientContext context;
       context.set_deadline(std::chrono::system_clock::now() + kPlacerAnswerWait);
@@ -81,7 +81,7 @@ class EventCall {
     return IsData(options_.output) ? DataPart(AsJson(event, audit_), options_.output) : EventLine(event, audit_);
   }
 
-  // One stream, from behind the last event that was printed.
+  // Reads one stream, which begins after the last printed event.
   grpc::Status WatchOnce(const Channel& channel, int* code) {
     const auto stub = EventService::NewStub(channel);
     grpc::ClientContext context;
@@ -100,7 +100,7 @@ class EventCall {
     }
     return stream->Finish();
   }
-  // Whether it answers at all.
+  // Ok if the placer answers.
   grpc::Status Ask(const Channel& channel) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + kPlacerAnswerWait);

@@ -1,12 +1,12 @@
-// `tessera events` and `tessera audit` at a placer. The main thread's.
+// `tessera events` and `tessera audit`, carried out with a placer. Main thread.
 #pragma once
 
 #include "netaware/pool/pool_options.h"
 
 namespace tessera {
 
-// Prints what happened, and with --watch what happens, until it is ended; a placer that goes is waited for. The exit code; a
-// sentence on stderr when it is not 0.
+// Prints past events. With --watch it also prints new ones until it is ended, and waits for a placer that has gone away.
+// Returns the exit code; if it is not 0, stderr has one sentence.
 int EventCommand(const PoolOptions& options);
 
 }  // namespace tessera

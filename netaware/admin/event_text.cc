@@ -12,7 +12,7 @@ constexpr size_t kTextBytesMax = 1'024;
 
 std::string Word(const std::string& text) { return text.empty() ? "-" : Printable(text, kTextBytesMax); }
 
-// "of gpu7: 2 GPUs"; the holder, where the line has no other word of him.
+// "of gpu7: 2 GPUs"; the holder comes first if the line does not name him elsewhere.
 std::string TextOf(const control::v1::Event& event, bool audit) {
   std::string text = Printable(event.text(), kTextBytesMax);
   if (!audit && !event.holder().empty()) text = Printable(event.holder()) + (text.empty() ? "" : ": " + text);

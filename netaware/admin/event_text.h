@@ -1,4 +1,4 @@
-// What happened at a placer, for people and for programs. Text of the placer is made printable. Pure; any thread.
+// A placer's events, for people and for programs. The placer's text is made printable. Pure; any thread.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,12 +8,12 @@
 
 namespace tessera {
 
-// `audit`: with who did it.
+// `audit`: with the caller who caused the event.
 nlohmann::json AsJson(const control::v1::Event& event, bool audit);
 // {"events": [...]}
 nlohmann::json AsJson(const control::v1::EventList& list, bool audit);
 
-// A line of which the columns are as wide as the head's, unless a word is longer.
+// One line of the table. Its columns are as wide as those of the head, unless a word is longer.
 std::string EventHead(bool audit);
 std::string EventLine(const control::v1::Event& event, bool audit);
 

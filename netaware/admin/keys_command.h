@@ -1,11 +1,11 @@
-// `tessera keys renew`: a new certificate from the placer, in the place of the one that ends.
+// `tessera keys renew`: replaces a certificate that is about to end by a new one from the placer.
 #pragma once
 
 #include "netaware/pool/pool_options.h"
 
 namespace tessera {
 
-// What it is now is printed on stdout. Returns kExitOk, or a CliExitCode with one sentence on stderr.
+// Prints a description of the new certificate on stdout. Returns kExitOk, or a CliExitCode with one sentence on stderr.
 int KeysRenewCommand(const PoolOptions& options);
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// tessera-admin: what of `tessera` needs gRPC. tessera becomes it; it has that command line.
+// tessera-admin: the commands of `tessera` that need gRPC. tessera becomes this program, which reads the same command line.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <string>
@@ -24,7 +24,7 @@
 namespace tessera {
 namespace {
 
-// With what the files of settings say, in a plan as for a job.
+// Fills in missing options from the config.toml files; also the job options of `place`.
 void CompleteOptions(const JobConfig& config, PoolOptions* options) {
   JobOptions job = options->job;
   job.placer = options->placer;
@@ -49,7 +49,7 @@ int main(int argc, char** argv) {
   AddPoolCommands(app, &pool);
   AddIdentity(*AddStatusCommand(app, &pool), &pool);
   AddIdentity(*AddTopCommand(app, &pool), &pool);
-  // Of `tessera doctor`, which starts it and prints what it finds with the rest.
+  // A hidden command: `tessera doctor` starts it, and prints its findings together with its own.
   CLI::App* const doctor = app.add_subcommand("doctor-pool", "say how it is with a placer, as JSON");
   AddPlacer(*doctor->group(""), &pool);
   doctor->callback([&pool] { pool.command = "doctor-pool"; });

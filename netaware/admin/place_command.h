@@ -1,11 +1,11 @@
-// What `tessera place` does, by a placer.
+// `tessera place`, carried out with a placer.
 #pragma once
 
 #include "netaware/pool/pool_options.h"
 
 namespace tessera {
 
-// As PoolCommand(); kExitLate: the job would wait; kExitRefused: it never fits.
+// Returns as PoolCommand(). kExitLate: the job would wait; kExitRefused: the job never fits.
 int PlaceCommand(const PoolOptions& options);
 
 }  // namespace tessera

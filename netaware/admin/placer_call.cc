@@ -30,7 +30,7 @@ int Print(const std::string& text) {
 }
 
 std::pair<int, std::string> PlacerCall::ProblemOf(const grpc::Status& status) const {
-  // Who has connected by TLS hears only then that his certificate was not accepted.
+  // By TLS, the error about a refused certificate arrives only with the first call.
   if (const Status failure = connection_.failure(); !failure.ok()) return tessera::ProblemOf(failure);
   const std::string sentence = Printable(status.error_message(), kPlacerSentenceBytesMax);
   switch (status.error_code()) {

@@ -1,4 +1,4 @@
-// A command at a placer: the connection, the time until which it has answered, and what is said where it does not. One thread.
+// A command at a placer: the connection, the deadline for all answers, and the errors for people. One thread.
 //
 //   return AtPlacer(options, [&](const PlacerCall& call) {
 //     grpc::ClientContext context;
@@ -21,14 +21,14 @@
 
 namespace tessera {
 
-// How long a placer may take to answer.
+// The placer's deadline for an answer.
 inline constexpr std::chrono::seconds kPlacerAnswerWait(5);
 
-// A sentence on stderr. Returns `code`.
+// Prints a sentence on stderr. Returns `code`.
 int Say(int code, const std::string& sentence);
-// What to say of a connection that was not made: the exit code and the sentence.
+// The exit code and the sentence for a failed connection.
 std::pair<int, std::string> ProblemOf(const Status& connection);
-// On stdout. Returns kExitOk; else kExitInternal, with a sentence.
+// Prints on stdout. Returns kExitOk, or kExitInternal with a sentence on stderr.
 int Print(const std::string& text);
 
 class PlacerCall {
@@ -37,11 +37,11 @@ class PlacerCall {
       : url_(std::move(url)), until_(until), connection_(std::move(connection)) {}
 
   const std::shared_ptr<grpc::Channel>& channel() const { return connection_.channel; }
-  // The calls of a command have one end.
+  // Sets the deadline, which all calls of a command share.
   void Bound(grpc::ClientContext* context) const { context->set_deadline(until_); }
-  // What the placer, or whoever is there, says: the exit code and the sentence.
+  // The exit code and the sentence for a failed call.
   std::pair<int, std::string> ProblemOf(const grpc::Status& status) const;
-  // The same on stderr. Returns the exit code.
+  // Prints that sentence on stderr. Returns the exit code.
   int SayRefusal(const grpc::Status& status) const;
 
  private:
@@ -50,8 +50,8 @@ class PlacerCall {
   const RpcConnection connection_;
 };
 
-// Does `command` at the placer that is meant, and returns what it returns; or a CliExitCode with one sentence on stderr.
-// kExitNoPlacer after 5 s at most.
+// Connects to the placer of `options`, calls `command` and returns its result. If that fails, returns a CliExitCode with one
+// sentence on stderr; kExitNoPlacer after 5 s at most.
 int AtPlacer(const PoolOptions& options, const std::function<int(const PlacerCall& call)>& command);
 
 }  // namespace tessera

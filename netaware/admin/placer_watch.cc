@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::chrono::seconds kTryAgain(1), kConnectWait(5);
 
-// It may be so that it passes.
+// True if the error may be temporary.
 bool IsAway(const Status& status) {
   return status.code() != StatusCode::kPermissionDenied && status.code() != StatusCode::kVersionMismatch &&
          status.code() != StatusCode::kInvalidArgument;
@@ -51,7 +51,7 @@ int WatchPlacer(const PoolOptions& options, const PlacerCall& call, const Placer
       Result<RpcConnection> rpc =
           ConnectRpc(FindPlacer(options.placer), {options.certificate, options.key, options.authority},
                      {.what = "placer", .program = "tessera-placer"}, "start it", std::chrono::nanoseconds(kConnectWait).count());
-      // What it says for good, it says once more to whoever connects as a command does.
+      // A permanent error: AtPlacer() connects once more, and prints the same error as any other command.
       const auto refused = [](const PlacerCall&) { return int{kExitOk}; };
       if (!rpc.ok() && !url.empty() && !IsAway(rpc.status())) return AtPlacer(options, refused);
       if (!rpc.ok()) continue;

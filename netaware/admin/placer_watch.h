@@ -1,7 +1,7 @@
-// A command that goes on at a placer, also when that is away for a while. The main thread's.
+// A command that continues when the placer is away for a while. Main thread.
 //
-//   return WatchPlacer(options, call, {.once = [&](const auto& channel, int* code) { ... }, .ask = [&](const auto& channel) { ...
-//   }});
+//   return WatchPlacer(options, call,
+//                      {.once = [&](const auto& channel, int* code) { ... }, .ask = [&](const auto& channel) { ... }});
 #pragma once
 
 #include <grpcpp/channel.h>
@@ -16,14 +16,15 @@
 namespace tessera {
 
 struct PlacerWatch {
-  // Goes on until the placer has gone or refuses: how it ended. `*code` other than kExitOk: that is the command's end.
+  // Runs until the placer goes away or refuses, and returns that status. If it sets `*code` to another value than kExitOk, the
+  // command ends with that code.
   std::function<grpc::Status(const std::shared_ptr<grpc::Channel>& channel, int* code)> once;
-  // Whether it answers.
+  // Ok if the placer answers.
   std::function<grpc::Status(const std::shared_ptr<grpc::Channel>& channel)> ask;
 };
 
-// Tells on stderr when the placer is lost and when it is back, and tries each second meanwhile. Returns the exit code when it
-// refuses, or `once` has ended the command.
+// Reports on stderr that the placer is lost, retries every second, and reports that it is back. Returns the exit code when the
+// placer refuses, or when `once` has ended the command.
 int WatchPlacer(const PoolOptions& options, const PlacerCall& call, const PlacerWatch& watch);
 
 }  // namespace tessera

@@ -29,7 +29,7 @@ std::string TextOf(const PoolView& view, const std::string& output) {
 }
 
 std::string PoolChanges::Of(const PoolView& view, const std::string& output) {
-  // Columns are as wide as in the whole table.
+  // The columns of the changed rows are as wide as in the whole table.
   const std::vector<std::string> lines = IsText(output) ? LinesOf(TableText(view.rows)) : std::vector<std::string>();
   std::string text;
   if (IsText(output) && !std::exchange(has_head_, true)) text = lines.front();

@@ -1,4 +1,4 @@
-// What of a pool is another than before. Plain values; one thread.
+// Finds the changes between two lists of a pool. Plain values; one thread.
 //
 //   PoolChanges changes;
 //   print(changes.Of({.key = "server", .list = ServersAsJson(list)["servers"], .rows = ServersRows(list, false)}, "text"));
@@ -11,10 +11,10 @@
 
 namespace tessera {
 
-// A list as it is now.
+// A list in its present state.
 struct PoolView {
   std::string word{};                            // "servers"
-  std::string key{};                             // the field by which one is told from others
+  std::string key{};                             // the field that identifies an object
   nlohmann::json list{};                         // of objects
   std::vector<std::vector<std::string>> rows{};  // the head, and a row for each object
 };
@@ -24,14 +24,15 @@ std::string TextOf(const PoolView& view, const std::string& output);
 
 class PoolChanges {
  public:
-  // What is to be printed behind what was printed before: with text the head once, and rows that are others than before; else
-  // objects that are, an object a line, or a document each. One that has gone is told as such. Empty: nothing has changed.
+  // Returns the text to print after the earlier output. In text form: the head, once, and the changed rows. In JSON: the
+  // changed objects, one a line; in YAML: one document for each. An object that has gone is marked as gone. Empty: nothing has
+  // changed.
   std::string Of(const PoolView& view, const std::string& output);
 
  private:
   bool has_head_ = false;
   std::map<std::string, nlohmann::json> objects_;         // by key
-  std::map<std::string, std::vector<std::string>> rows_;  // likewise
+  std::map<std::string, std::vector<std::string>> rows_;  // by key
 };
 
 }  // namespace tessera

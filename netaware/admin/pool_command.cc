@@ -19,14 +19,14 @@ namespace {
 using control::v1::GrantState;
 using control::v1::PlacementService;
 
-// One command at one placer.
+// One command `tessera grants` at one placer.
 class PoolCall {
  public:
   PoolCall(const PoolOptions& options, const PlacerCall& call)
       : options_(options), call_(call), stub_(PlacementService::NewStub(call.channel())) {}
 
   int Release() {
-    // What it was: one that has ended has no GPUs any more.
+    // Reads the grant before its end: an ended grant has no GPUs any more.
     control::v1::GetGrantRequest get;
     get.set_grant(Printable(options_.grant));
     GrantState grant;

@@ -1,4 +1,4 @@
-// What `tessera get` and `tessera grants` do, by a placer.
+// `tessera get` and `tessera grants`, carried out with a placer.
 #pragma once
 
 #include "netaware/pool/pool_options.h"

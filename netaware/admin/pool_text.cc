@@ -21,7 +21,7 @@ using control::v1::PoolGpuState;
 using control::v1::ServerList;
 using control::v1::ServerState;
 
-// A placer's shares are parts per million: what is left of three tenths is seven.
+// A placer's shares are parts per million. Rounding makes 1 - 0.3 exactly 0.7.
 double Rounded(double share) { return std::round(share * 1e6) / 1e6; }
 std::string ShareText(double share) { return fmt::format("{:.6g}", share); }
 
@@ -86,7 +86,7 @@ std::string Describe(const control::v1::PlaceRequest& asked) {
   return text;
 }
 
-// GPUs of a part that are alike, as one.
+// Describes a part; neighbouring GPUs that are alike are counted in one entry.
 std::string Describe(const GrantPart& part) {
   std::string text;
   for (int i = 0, count = 0; i < part.gpus_size(); i += count) {

@@ -13,7 +13,7 @@ using control::v1::AdminService;
 
 grpc::Status Ask(const PoolOptions& options, AdminService::Stub& placer, grpc::ClientContext* context,
                  control::v1::ServerChange* change) {
-  // A name that is no text is no server's.
+  // No server's name has unprintable characters: the placer then answers that it has no such server.
   const std::string server = Printable(options.server);
   if (options.command == "cordon") {
     control::v1::CordonRequest request;

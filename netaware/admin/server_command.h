@@ -1,11 +1,11 @@
-// What `tessera cordon`, `uncordon`, `drain` and `remove` do, by a placer.
+// `tessera cordon`, `uncordon`, `drain` and `remove`, carried out with a placer.
 #pragma once
 
 #include "netaware/pool/pool_options.h"
 
 namespace tessera {
 
-// As PoolCommand().
+// Returns as PoolCommand().
 int ServerCommand(const PoolOptions& options);
 
 }  // namespace tessera

@@ -14,7 +14,7 @@ using control::v1::GrantState;
 using control::v1::ServerChange;
 using control::v1::ServerCordon;
 
-// When what is there ends, as the end of a sentence.
+// The end of a sentence: when the server's present grants end.
 std::string EndOf(const PoolOptions& asked) {
   if (!asked.deadline_ms) return "what is there ends by itself";
   return "what is there ends " + (*asked.deadline_ms == 0 ? "now" : "in " + TimeText(*asked.deadline_ms) + " at the latest");

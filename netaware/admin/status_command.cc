@@ -21,7 +21,7 @@ namespace {
 using control::v1::PlacementService;
 using Channel = std::shared_ptr<grpc::Channel>;
 
-// One look, as it is printed.
+// Asks the placer once, and makes the text to print.
 grpc::Status Look(const Channel& channel, const PoolOptions& options, bool again, std::string* text) {
   const auto stub = PlacementService::NewStub(channel);
   const auto until = std::chrono::system_clock::now() + kPlacerAnswerWait;

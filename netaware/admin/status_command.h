@@ -1,11 +1,12 @@
-// What `tessera status` and `tessera top` do, of a pool.
+// `tessera status` and `tessera top` for a pool.
 #pragma once
 
 #include "netaware/pool/pool_options.h"
 
 namespace tessera {
 
-// As PoolCommand(). With --watch, and by top without --count on a terminal, until it is ended: the placer may be away meanwhile.
+// Returns as PoolCommand(). With --watch, and for top without --count on a terminal, it runs until it is ended; the placer may
+// be away meanwhile.
 int StatusCommand(const PoolOptions& options);
 
 }  // namespace tessera

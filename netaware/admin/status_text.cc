@@ -22,7 +22,7 @@ using control::v1::GrantState;
 using control::v1::ServerList;
 using Rows = std::vector<std::vector<std::string>>;
 
-constexpr size_t kReasonBytes = 100;  // of a screen's line
+constexpr size_t kReasonBytes = 100;  // the printed bytes of a reason on a screen
 constexpr const char* kShares[] = {"granted_share", "others_share", "free_share"};
 constexpr const char* kSizes[] = {"memory_bytes", "granted_memory_bytes", "others_memory_bytes", "free_memory_bytes"};
 
@@ -34,7 +34,7 @@ uint32_t SessionsOf(const GrantState& grant) {
   return sessions;
 }
 
-// Sums of `from` are added to those of `to`. Shares are parts per million.
+// Adds the value at `key` of `from` to that of `to`. Shares are rounded to parts per million.
 void Add(const nlohmann::json& from, const char* key, nlohmann::json* to) {
   const nlohmann::json before = to->value(key, nlohmann::json(0));
   if (from.at(key).is_number_float() || before.is_number_float()) {
@@ -64,7 +64,7 @@ Rows ServersRows(const nlohmann::json& status) {
   return rows;
 }
 
-// Those that wait come first.
+// Waiting grants come first.
 Rows RowsOf(const GrantList& grants, bool wide) {
   Rows rows = {{"GRANT", "STATE", "HOLDER", "SESSIONS", "GPUS", "REASON"}};
   for (const bool waiting : {true, false}) {
@@ -146,7 +146,7 @@ std::string StatusText(const std::string& placer, const ServerList& servers, con
   if (wide) text += GpusText(servers, true);
   Rows rows = RowsOf(grants, wide);
   if (rows.size() == 1) return text;
-  // What is above, the head, and the line that says what is left out.
+  // The lines outside the rows: those above the table, the head, and the line about omitted grants.
   const size_t above = 1 + of_servers.size() + 2;
   const size_t room = std::max<size_t>(4, kScreenLines - std::min(kScreenLines, above));
   const size_t all = rows.size() - 1;

@@ -1,4 +1,4 @@
-// A whole pool at a glance, for people and for programs. Text of the placer is made printable. Pure; any thread.
+// The overview of a pool, for people and for programs. The placer's text is made printable. Pure; any thread.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,16 +8,16 @@
 
 namespace tessera {
 
-// Lines of a screen that a text without `wide` keeps to, where a pool has ten servers.
+// The lines of a screen: a text without `wide` fits it if the pool has ten servers.
 inline constexpr size_t kScreenLines = 24;
 
-// {"schema_version": 1, "placer", "totals": {...}, "servers": [{..., "gpus": [...]}], "waiting": [...], "grants": [...]}. Servers
-// and GPUs as of `get`, servers with sums of their GPUs, of the grants that the asker sees, and of the sessions in them; so are
-// the grants, with "sessions". What totals have as free is free at servers that are offered.
+// {"schema_version": 1, "placer", "totals": {...}, "servers": [{..., "gpus": [...]}], "waiting": [...], "grants": [...]}.
+// Servers, GPUs and grants have the keys of `get`. Servers have also the sums of their GPUs, of the grants that the caller may
+// see, and of those grants' sessions. Grants have also "sessions". In the totals, only offered servers count as free capacity.
 nlohmann::json StatusAsJson(const std::string& placer, const control::v1::ServerList& servers,
                             const control::v1::GrantList& grants);
-// A line in all, a table of servers, one of grants: those that wait before those that are granted. `wide`: a table of GPUs too,
-// and all grants with all of their reasons.
+// One line with the totals, a table of servers and a table of grants, in which waiting grants come first. `wide`: also a table
+// of GPUs, and all grants with their full reasons.
 std::string StatusText(const std::string& placer, const control::v1::ServerList& servers, const control::v1::GrantList& grants,
                        bool wide);
 

@@ -1,4 +1,4 @@
-// What `tessera vgpu usage` does, by the control API.
+// `tessera vgpu usage`, carried out with the control API.
 #pragma once
 
 #include <grpcpp/support/status.h>
@@ -10,9 +10,9 @@
 
 namespace tessera {
 
-// What to ask, as of `now` (seconds since 1970). The options were checked (CheckVgpuOptions).
+// The request at the time `now` (seconds since 1970). The options have to pass CheckVgpuOptions().
 control::v1::UsageRequest UsageRequestOf(const VgpuOptions& options, int64_t now);
-// What there is to print for the answer: a table, or JSON.
+// The text to print for the answer: a table, or JSON.
 std::string UsageText(const VgpuOptions& options, const control::v1::UsageRequest& request,
                       const control::v1::UsageReport& report);
 

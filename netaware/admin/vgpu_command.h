@@ -1,4 +1,4 @@
-// What `tessera vgpu` does, by the control API.
+// `tessera vgpu`, carried out with the control API.
 #pragma once
 
 #include "netaware/vgpu/vgpu_options.h"

@@ -22,13 +22,13 @@ std::string MemoryOf(const control::v1::Vgpu& vgpu) {
   return vgpu.spec().memory_bytes() == 0 ? "no limit" : BytesText(vgpu.spec().memory_bytes());
 }
 
-// How many there are, and may be.
+// The number of sessions, and the maximum if there is one.
 std::string SessionsOf(const control::v1::Vgpu& vgpu) {
   const std::string there = std::to_string(vgpu.sessions());
   return vgpu.spec().max_sessions() == 0 ? there : fmt::format("{} of {}", there, vgpu.spec().max_sessions());
 }
 
-// Of a vGPU that is to have a part of the GPU's SMs once there are tiles.
+// The part of the GPU's SMs that the vGPU is to have once tiles exist.
 std::string SmsOf(const control::v1::Vgpu& vgpu) {
   const auto found = vgpu.spec().annotations().find("fastgshare/gpu_sm_partition");
   return found == vgpu.spec().annotations().end() ? "all" : Printable(found->second) + " %";

@@ -11,18 +11,18 @@ namespace tessera {
 
 nlohmann::json AsJson(const control::v1::Vgpu& vgpu);
 nlohmann::json AsJson(const control::v1::VgpuList& list);
-// Besides what its sessions hold, as Get tells it.
+// As AsJson(), with the memory that the vGPU's sessions hold, which only the answer of Get contains.
 nlohmann::json AsJsonWithMemory(const control::v1::Vgpu& vgpu);
 
-// A line for each field.
+// One line for each field.
 std::string Describe(const control::v1::Vgpu& vgpu);
-// A table, or a line that says that there are none.
+// A table, or one line if the list is empty.
 std::string Describe(const control::v1::VgpuList& list);
 
-// Rows of one length, of which the first are headings.
+// A table of rows of equal length; the first row has the headings.
 std::string TableText(const std::vector<std::vector<std::string>>& rows);
 
-// With a newline at the end; whatever is no UTF-8 is replaced.
+// JSON text with a newline at the end; bytes that are not UTF-8 are replaced.
 std::string Text(const nlohmann::json& json, int indent);
 
 }  // namespace tessera

@@ -10,13 +10,14 @@
 namespace tessera {
 namespace {
 
-// Words that YAML 1.1 or 1.2 read as a truth or as nothing, in any case.
+// Words that YAML 1.1 or 1.2 reads as a boolean or as null, in upper or lower case.
 constexpr std::array<std::string_view, 9> kWords = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"};
 
 bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
-// Text that is never read as anything else: a letter, and then letters, digits, and what has no meaning within a word.
+// True for text that no YAML parser reads as another type: a letter, followed by letters, digits and characters without a
+// meaning inside a word.
 bool IsPlain(const std::string& text) {
   if (text.empty() || !IsLetter(text.front()) || text.back() == ' ') return false;
   constexpr std::string_view kWithin = " _-./@+=()%";
@@ -28,7 +29,7 @@ bool IsPlain(const std::string& text) {
   return is_safe && std::find(kWords.begin(), kWords.end(), lower) == kWords.end();
 }
 
-// JSON's text with quotes is YAML's.
+// A quoted JSON string is also valid YAML.
 std::string Scalar(const nlohmann::json& json) {
   if (json.is_string() && IsPlain(json.get_ref<const std::string&>())) return json.get<std::string>();
   if (json.is_object()) return "{}";
@@ -36,7 +37,7 @@ std::string Scalar(const nlohmann::json& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// Of a list or a map that has something: lines, the first of which begins where the text ends.
+// Appends a list or map that is not empty. Its first line continues the last line of `text`.
 void Add(const nlohmann::json& json, size_t indent, std::string* text) {
   bool is_first = true;
   const auto begin_line = [&] {

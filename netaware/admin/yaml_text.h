@@ -1,4 +1,4 @@
-// JSON's values as YAML 1.2, in the block style of tools that read it; and either, as --output says. Pure; any thread.
+// Converts JSON values to YAML 1.2 in block style, and formats values as JSON or YAML by --output. Pure; any thread.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -6,13 +6,14 @@
 
 namespace tessera {
 
-// With a newline at the end. Text that YAML would read as something else, in any of its versions, is quoted; whatever is no UTF-8
-// is replaced.
+// YAML text with a newline at the end. A string that any YAML version would read as another type is quoted; bytes that are not
+// UTF-8 are replaced.
 std::string YamlText(const nlohmann::json& json);
 
-// Whether `output` is a form for programs: "json", "yaml".
+// True if `output` is a form for programs: "json" or "yaml".
 bool IsData(const std::string& output);
-// `json` in that form: a whole answer, or one of several that follow one another (a line each, a document each).
+// `json` in that form: DataText() for a whole answer, DataPart() for one of several values (JSON: one a line; YAML: one
+// document each).
 std::string DataText(const nlohmann::json& json, const std::string& output);
 std::string DataPart(const nlohmann::json& json, const std::string& output);
 

@@ -31,7 +31,7 @@ std::string CannotStart(const std::string& path, int error) {
   return "cannot start " + path + ": " + std::strerror(error) + "; install it (package tessera-placer)";
 }
 
-// Until whoever writes has ended, or has had its time.
+// Reads until the writer ends, or until its time is over.
 std::string ReadAll(int fd) {
   const uint64_t deadline_ns = MonotonicNs() + kAnswerNs;
   std::string text;
@@ -70,7 +70,7 @@ Result<std::string> OutputOfAdminProgram(const std::vector<std::string>& words) 
   if (!pid.ok()) return pid.status();
   write_end.reset();
   std::string text = ReadAll(read_end.get());
-  kill(pid.value(), SIGKILL);  // one that has ended is not reaped yet
+  kill(pid.value(), SIGKILL);  // safe: the process is not reaped yet, so the id is still its own
   while (waitpid(pid.value(), nullptr, 0) < 0 && errno == EINTR) {
   }
   return text;

@@ -1,5 +1,5 @@
-// tessera-admin carries out what of tessera asks a server's control API or a placer. It lies beside tessera and is the only one
-// of the two with gRPC.
+// tessera-admin carries out the commands of tessera that call a server's control API or a placer. It lies beside tessera; of
+// the two only tessera-admin links gRPC.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace tessera {
 
-// Becomes that program, with the words of `argv` behind the first. Returns kExitMissingLibrary with a sentence on stderr when it
-// cannot.
+// Replaces this process by tessera-admin, with the arguments of `argv`. If that fails, returns kExitMissingLibrary with a
+// sentence on stderr.
 int BecomeAdminProgram(char** argv);
 
-// What it prints when it is started with these words, on stdout and stderr, 1 MiB at most. It has 15 s, and is ended then.
+// Starts tessera-admin with these words, and returns its output on stdout and stderr, 1 MiB at most. After 15 s it is killed.
 // kNotFound: it cannot be started.
 Result<std::string> OutputOfAdminProgram(const std::vector<std::string>& words);
 

@@ -25,7 +25,7 @@ Json Mount(const std::string& host, const std::string& container) {
   return {{"hostPath", host}, {"containerPath", container}, {"options", {"bind", "ro", "nosuid", "nodev"}}};
 }
 
-// The paths of unix: addresses in a list.
+// The paths of the unix: addresses in a list.
 std::vector<std::string> SocketPaths(const std::string& servers) {
   std::vector<std::string> paths;
   for (size_t begin = 0; begin <= servers.size();) {
@@ -43,7 +43,7 @@ std::string CdiSpecification(const std::string& prefix, const ContainerOptions& 
   const std::string server = options.server.empty() ? kUsualServer : options.server;
   Json mounts = {Mount(prefix, kInstallationInContainer)};
   Json variables = {fmt::format("LD_LIBRARY_PATH={}/lib/client", kInstallationInContainer), "TESSERA_SERVER=" + server};
-  // Its directory: a server that is started anew makes another socket.
+  // Mounts the socket's directory, because a restarted server makes a new socket there.
   for (const std::string& path : SocketPaths(server)) {
     const std::string directory = std::filesystem::path(path).parent_path();
     mounts.push_back(Mount(directory, directory));

@@ -38,7 +38,7 @@ void Append(std::vector<Finding>* findings, std::vector<Finding> more) {
   findings->insert(findings->end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
-// Who speaks what: the answer to "do they suit each other" is whether the server was reached.
+// The versions of both sides, for information: the server was reached, so they match.
 Finding DescribeVersions(const ServerReport& report, const nlohmann::json& server) {
   const std::string driver = server.contains("driver_release") ? " " + std::string(server["driver_release"]) : "";
   return {
@@ -48,7 +48,8 @@ Finding DescribeVersions(const ServerReport& report, const nlohmann::json& serve
       ""};
 }
 
-// What a program would get. Fills in `*server` when one answers, and adds what versions there are. `said`: how it was found.
+// The devices that a program would get. Fills in `*server` if a server answers, and adds a finding about the versions. `said`:
+// the way in which the server was found.
 Finding CheckReach(const InstallLayout& layout, std::string url, std::string said, const LinkOptions& link,
                    nlohmann::json* server, std::vector<Finding>* findings) {
   if (url.empty()) {
@@ -83,7 +84,7 @@ Finding CheckReach(const InstallLayout& layout, std::string url, std::string sai
   return {Grade::kGood, "server", said, ""};
 }
 
-// The certificate that is shown at tls://. One that cannot be used is the server's finding.
+// The certificate for tls://. The check of the server reports an unusable one.
 std::vector<Finding> CheckCertificate(const LinkOptions& link) {
   constexpr time_t kSoonS = 14 * 86'400;
   const std::string path = LocateKeyFiles(TlsRole::kClient, link.keys).certificate;
@@ -105,7 +106,8 @@ std::vector<Finding> CheckCertificate(const LinkOptions& link) {
            soon ? "ask for a new one in time ('tessera keys client')" : ""}};
 }
 
-// What there is of a pool: settings, the placer, the tickets of the job that this is a part of. Whether there is a placer.
+// Checks the pool's parts: settings, placer, and the tickets of the job to which this process belongs. True if there is a
+// placer.
 bool CheckPool(const std::string& placer, const LinkOptions& link, bool server_named, std::vector<Finding>* findings) {
   JobConfig config;
   const bool is_sound = CheckConfig(&config, findings);
@@ -125,7 +127,7 @@ bool CheckPool(const std::string& placer, const LinkOptions& link, bool server_n
 
 const char* Word(Grade grade) { return grade == Grade::kGood ? "good" : grade == Grade::kNote ? "note" : "problem"; }
 
-// Escape sequences only where somebody looks at them (https://no-color.org).
+// Escape sequences only on a terminal (https://no-color.org).
 const char* Colour(Grade grade) {
   const char* terminal = getenv("TERM");
   static const bool wanted =
@@ -179,7 +181,7 @@ int DoctorCommand(const DoctorOptions& options, const std::string& placer) {
                             "ask its administrator for the group of its socket (--socket-group)"});
       }
     }
-    // Each of several servers; the JSON form has the last one that answers.
+    // Checks each of several servers; the JSON form has the last one that answers.
     std::vector<std::string> urls = {""};
     const ServerProblem problem = url.empty() ? ServerProblem{} : SplitServers(url, &urls);
     if (problem.exit_code != kExitOk) {

@@ -17,10 +17,10 @@ FoundServer FoundServer::Find() {
   const std::string host = HostSocketPath(DefaultSocket::kServer);
   FoundServer found;
   for (const std::string& path : {own, host}) {
-    // The second one is looked for first: a connect that fails costs more.
+    // access() on the host's socket first: it costs less than a failed connect.
     if (path.empty() || (path == host && path != own && access(path.c_str(), F_OK) != 0)) continue;
     const Result<UniqueFd> connection = TryConnectUnix(path);
-    // One that has no room just now is there.
+    // A timeout means that the server exists, but its queue of connections is full.
     if (connection.ok() || connection.status().code() == StatusCode::kTimedOut) return {std::string(kUnixScheme) + path, ""};
     if (connection.status().code() == StatusCode::kPermissionDenied) found.closed = std::string(kUnixScheme) + path;
     if (own == host) break;

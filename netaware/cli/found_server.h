@@ -1,4 +1,4 @@
-// The server of a command that names none: one that listens where nobody has told it to (programs/default_socket.h). Main thread.
+// The server of a command that names none: one that listens at a default socket (programs/default_socket.h). Main thread.
 #pragma once
 
 #include <string>
@@ -6,16 +6,17 @@
 namespace tessera {
 
 struct FoundServer {
-  std::string url;     // unix:PATH; empty: nobody takes connections there
-  std::string closed;  // unix:PATH of the host's server when this user may not use it, and has no own
+  std::string url;     // unix:PATH; empty: no server accepts connections at a default socket
+  std::string closed;  // unix:PATH of a server that this user may not use, if no other one is found
 
-  // This user's own, else the host's. Costs one failed connect where neither is there.
+  // Finds this user's own server, else the host's. If there is none, this costs one failed connect.
   static FoundServer Find();
-  // Where it looks, for sentences: "unix:A or unix:B".
+  // The default sockets, for sentences: "unix:A or unix:B".
   static std::string Places();
-  // For a command that goes on with it, on stderr.
+  // Prints on stderr that the command uses this server.
   void Say() const;
-  // Finds one, says so, and sets TESSERA_SERVER to it, for the program that this process becomes; nothing where that is set.
+  // If TESSERA_SERVER is not set: finds a server, prints that on stderr, and sets the variable for the program that this
+  // process becomes.
   static void SetVariable();
 };
 

@@ -6,9 +6,9 @@
 
 namespace tessera {
 
-// The words of a command line behind the program's name, with the option in the place of such a command: of "help run"
-// "run --help", of "help" "--help", of "version" "--version". All others are what they were, and options of
-// such a command are its own. Pure.
+// The words of a command line behind the program's name, with such a command replaced by an option: "help run" becomes "run
+// --help", "help" becomes "--help", "version" becomes "--version". Other command lines stay as they are, and so does such a
+// command with options of its own. Pure.
 std::vector<std::string> CommandsAsOptions(std::vector<std::string> words);
 
 }  // namespace tessera

@@ -24,7 +24,7 @@
 namespace tessera {
 namespace {
 
-// The lines that a program prints; none when it cannot be run. `program` is a path of the installation.
+// The lines that a program prints; none if it cannot be run. `program` is a path in the installation.
 std::vector<std::string> LinesOf(const std::string& program, const std::string& argument) {
   std::vector<std::string> lines;
   FILE* output = popen(fmt::format("'{}' {} 2>/dev/null", program, argument).c_str(), "r");
@@ -38,7 +38,7 @@ std::vector<std::string> LinesOf(const std::string& program, const std::string& 
   return lines;
 }
 
-// What a server that this user starts here takes from its workers (server/sandbox).
+// The sandbox of the workers if this user starts a server here (server/sandbox).
 std::vector<Finding> CheckSandbox(const std::string& daemon) {
   const std::vector<std::string> lines = LinesOf(daemon, "--check-sandbox");
   if (lines.empty()) return {};
@@ -48,7 +48,7 @@ std::vector<Finding> CheckSandbox(const std::string& daemon) {
            "see tesserad --check-sandbox; --sandbox require starts no server without all of it"}};
 }
 
-// What a session maps and opens in a program.
+// The resources that a session needs in a program.
 constexpr rlim_t kAddressSpaceMin = rlim_t{1} << 44;  // an address window (protocol/memory/window_table.h)
 constexpr rlim_t kFileBytesMin = rlim_t{64} << 20;    // the staging segment
 constexpr rlim_t kFilesMin = 64;
@@ -66,7 +66,7 @@ constexpr Limit kLimits[] = {{RLIMIT_AS, kAddressSpaceMin, "address space", "-v"
 // The driver and many programs (data loaders of PyTorch) share memory between processes there. Tessera itself does not.
 Finding CheckNamedMemory() {
   constexpr uint64_t kMebibyte = 1 << 20;
-  constexpr uint64_t kBytesLeast = 64 * kMebibyte + 1;  // containers get 64 MiB as a rule, which is what programs trip over
+  constexpr uint64_t kBytesLeast = 64 * kMebibyte + 1;  // containers usually get 64 MiB, which is too little for many programs
   struct statvfs size {};
   if (statvfs("/dev/shm", &size) != 0 || access("/dev/shm", W_OK) != 0) {
     return {Grade::kNote, "/dev/shm", fmt::format("it cannot be written: {}", std::strerror(errno)),
@@ -102,7 +102,7 @@ std::vector<Finding> CheckInstallation(const InstallLayout& layout) {
   std::vector<Finding> findings;
   for (const auto& [program, subject] :
        {std::pair(layout.daemon, "server program"), std::pair(layout.agent, "agent"), std::pair(layout.gateway, "gateway")}) {
-    // A host of programs alone has neither.
+    // A host without a server has neither.
     if (program != layout.agent && access(program.c_str(), F_OK) != 0) {
       findings.push_back({Grade::kNote, subject, program + " is not installed",
                           "nothing, if servers of other hosts are used; else install it (package tessera-server)"});
@@ -192,9 +192,9 @@ std::vector<Finding> CheckLocalDriver() {
 
 std::vector<Finding> CheckSocket(const std::string& path) {
   struct stat info {};
-  if (stat(path.c_str(), &info) != 0 || !S_ISSOCK(info.st_mode)) return {};  // what that means is found out by connecting
+  if (stat(path.c_str(), &info) != 0 || !S_ISSOCK(info.st_mode)) return {};  // the connection to the server reports the problem
   std::vector<Finding> findings;
-  // Another user's is found out by whoever asks it.
+  // A server of another user is reported by the query to it.
   if (bool unknown = false; ConnectToServer(path, &unknown).ok() && unknown) {
     findings.push_back(
         {Grade::kNote, "server user", "it cannot be told as whom the server at " + path + " runs",

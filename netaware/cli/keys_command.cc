@@ -31,7 +31,7 @@ constexpr const char* kAuthorityKeyFile = "/authority-key.pem";
 constexpr uint32_t kAuthorityDays = 3650;
 constexpr uint32_t kCertificateDays = 365;
 constexpr time_t kDayS = 86'400;
-// Clocks of two hosts differ.
+// Certificates begin this long before now, because the clocks of two hosts differ.
 constexpr time_t kBeforeS = 3'600;
 
 Status CannotWrite(const std::string& path) {

@@ -23,7 +23,7 @@ namespace {
 constexpr const char* kLibrary = "libcuda.so.1";
 constexpr const char* kInstallAgain = "install Tessera again, all parts of one release";
 
-// What Tessera's libraries say of themselves; nothing for any other file.
+// The release note in the ELF file of a Tessera library; nullopt for any other file.
 std::optional<StubNoteContent> ReleaseOf(const std::string& library) {
   Result<ElfFile> file = ElfFile::Read(library);
   if (!file.ok()) return std::nullopt;
@@ -41,7 +41,8 @@ bool IsOfThisRelease(const StubNoteContent& release) {
   return release.wire_version == kWireVersion && std::string_view(release.version) == TESSERA_VERSION;
 }
 
-// The first directory of a list ("a:b") that has the library; empty when none has. $ORIGIN is the directory of `program`.
+// The library in the first directory of a list ("a:b") that has it; empty if none has it. $ORIGIN is the directory of
+// `program`.
 std::string FindIn(const std::string& list, const std::string& program) {
   for (size_t start = 0; start < list.size();) {
     const size_t end = std::min(list.find_first_of(":;", start), list.size());
@@ -57,7 +58,7 @@ std::string FindIn(const std::string& list, const std::string& program) {
   return "";
 }
 
-// What the loader's cache (/etc/ld.so.cache) has; empty when it has none, or ldconfig cannot be asked.
+// The library in the loader's cache (/etc/ld.so.cache); empty if there is none, or if ldconfig cannot be run.
 std::string FindInCache() {
   FILE* output = popen("/sbin/ldconfig -p 2>/dev/null", "r");
   if (output == nullptr) return "";
@@ -74,7 +75,7 @@ std::string FindInCache() {
   return found;
 }
 
-// `how` is where the loader finds it: "LD_LIBRARY_PATH leads to".
+// `how` describes the way in which the loader finds it: "LD_LIBRARY_PATH leads to".
 Finding Describe(const std::string& how, const std::string& library, const std::string& advice) {
   const std::optional<StubNoteContent> release = ReleaseOf(library);
   if (!release) return {Grade::kNote, "library path", how + " " + library + ", which is not Tessera's", advice};

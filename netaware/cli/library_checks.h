@@ -1,4 +1,4 @@
-// Which libcuda.so.1 a program would load, and of which release it is. For `tessera doctor`.
+// Checks of `tessera doctor` about the libcuda.so.1 that a program would load.
 #pragma once
 
 #include <string>
@@ -8,17 +8,16 @@
 
 namespace tessera {
 
-// That Tessera's libraries are there, readable, and of this release.
+// Checks that Tessera's libraries exist, are readable, and are of this release.
 std::vector<Finding> CheckClientLibraries(const InstallLayout& layout);
 
-// Which libcuda.so.1 a program would load that is started here without `tessera run`: LD_PRELOAD, LD_LIBRARY_PATH, the loader's
-// cache.
+// Finds the libcuda.so.1 that a program loads here without `tessera run`: by LD_PRELOAD, LD_LIBRARY_PATH or the loader's cache.
 std::vector<Finding> CheckLibraryPath(const InstallLayout& layout);
 
-// Whether `tessera run` gives the program (a path, or a name to look for in PATH) Tessera's library: not when it is linked
-// statically, for another machine, runs with rights of its own (program_reach.h), or brings an RPATH with another libcuda.so.1
-// (ld.so(8)). Of a script its interpreter is looked at, of a shim what it starts. Libraries that the program loads may have an
-// RPATH too; they are not looked at.
+// Checks that the program (a path, or a name in PATH) gets Tessera's library under `tessera run`. It does not if it is linked
+// statically, is for another machine, runs with rights of its own (program_reach.h), or has an RPATH with another libcuda.so.1
+// (ld.so(8)). For a script the interpreter is checked, for a shim the program that it starts. Libraries of the program may have
+// an RPATH too; they are not checked.
 std::vector<Finding> CheckProgram(const InstallLayout& layout, const std::string& name);
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// The `tessera` command: its command line. What each command does is in the file named after it.
+// The `tessera` command: its command line. Each command is carried out in the file named after it.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -92,7 +92,7 @@ constexpr const char* kCompletionFooter = R"(  bash:  source <(tessera completio
   zsh:   tessera completion zsh > "${fpath[1]}/_tessera"
   fish:  tessera completion fish > ~/.config/fish/completions/tessera.fish)";
 
-// A driver by name, or a library by path.
+// Accepts a driver's name, or the path of a library.
 std::string CheckDriver(const std::string& driver) {
   if (driver == "auto" || driver == "cuda" || driver == "emulator" || driver.find('/') != std::string::npos) return "";
   return "'" + driver + "' is neither auto, cuda, emulator nor a path";
@@ -137,7 +137,7 @@ void AddServer(CLI::App* command, std::string* server, LinkOptions* link, const 
       ->check(CLI::Range(1U, kConnectionsMax).description("1 to " + std::to_string(kConnectionsMax)));
 }
 
-// What CommandsAsOptions() takes, for help, completion and manual pages.
+// Adds `help` and `version`, which CommandsAsOptions() replaces, for help, completion and manual pages.
 void AddHelp(CLI::App& app) {
   std::string names;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
@@ -147,7 +147,7 @@ void AddHelp(CLI::App& app) {
   app.add_subcommand("version", "print the version");
 }
 
-// -1, or the exit code after --help and its like, and after an error, which is said on stderr.
+// Returns -1, or an exit code: after --help and the like, or after an error, which it prints on stderr.
 int Parse(CLI::App& app, std::vector<std::string> words) {
   std::ranges::reverse(words);
   try {
@@ -174,7 +174,7 @@ int Main(int argc, char** argv) {
   RunOptions run;
   CLI::App* run_command = app.add_subcommand("run", "run a program with the GPUs of a server");
   AddServer(run_command, &run.server, &run.link, "a pool, else one of this host at its default socket, else a private one");
-  // For measurements; its README is the agent's.
+  // For measurements; the agent's README describes it.
   run_command->add_option("--impair", run.link.impair)->check(CheckImpairment)->group("");
   run_command
       ->add_option("--driver", run.driver,
@@ -196,13 +196,13 @@ int Main(int argc, char** argv) {
   run_command->footer(kRunFooter);
 
   std::vector<std::string> words(argv + 1, argv + argc);
-  // A third of what a program's start costs here would be descriptions of commands that it is not.
+  // `run` skips the descriptions of the other commands, which would be a third of the cost of a program's start here.
   if (!words.empty() && words[0] == "run") {
     const int code = Parse(app, std::move(words));
     return code >= 0 ? code : RunCommand(run);
   }
 
-  // Of a server or, by tessera-admin, of a pool.
+  // Show a server, or, by tessera-admin, a pool.
   PoolOptions pool;
   ViewOptions view;
   for (CLI::App* const command : {AddStatusCommand(app, &pool), AddTopCommand(app, &pool)})

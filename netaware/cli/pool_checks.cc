@@ -18,14 +18,14 @@
 namespace tessera {
 namespace {
 
-constexpr size_t kTextBytesMax = 4096;  // of a finding
+constexpr size_t kTextBytesMax = 4096;  // the printed bytes of a finding
 
 std::string Variable(const char* name) {
   const char* const value = getenv(name);
   return value == nullptr ? "" : value;
 }
 
-// What FindPlacer() goes by.
+// The source of FindPlacer()'s address.
 std::string SourceOf(const std::string& said, const JobConfig& config) {
   if (!said.empty()) return "--placer";
   if (!Variable("TESSERA_PLACER").empty()) return "TESSERA_PLACER";

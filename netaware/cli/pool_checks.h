@@ -1,5 +1,5 @@
-// What `tessera doctor` looks at of a pool. Each check looks, changes nothing, and gives its findings; none where this user has
-// nothing of a pool: no file of settings, no placer, no ticket.
+// The checks of `tessera doctor` about a pool. A check changes nothing, and returns its findings. There are none if this user
+// has no file of settings, no placer and no ticket.
 #pragma once
 
 #include <string>
@@ -12,16 +12,18 @@
 
 namespace tessera {
 
-// Files of settings that are there: adds what they have, or what is wrong. Fills in `*config` and returns true where nothing is.
+// Checks the existing files of settings, and adds findings about their keys or their errors. Without an error it fills in
+// `*config` and returns true.
 bool CheckConfig(JobConfig* config, std::vector<Finding>* findings);
 
-// Where the address of a placer is from, and what tessera-admin hears there, within 15 s. `said`: of --placer. `*url`: the
-// address; empty: there is none. `passed_by`: a server is named, so that jobs do not ask.
+// Checks the placer: the source of its address, and the answer that tessera-admin gets from it within 15 s. `said`: the address
+// from --placer. `*url`: the placer's address; empty: there is none. `passed_by`: a server is named, so jobs do not use the
+// placer.
 std::vector<Finding> CheckPlacer(const std::string& said, const JobConfig& config, const LinkOptions& link, bool passed_by,
                                  std::string* url);
 
-// Of the tickets of TESSERA_TICKET, `files`: whether they can be read, whose they are, until when they last at `now_ms` (since
-// 1970).
+// Checks the ticket files of TESSERA_TICKET, `files`: they are readable, their holder, and their end. `now_ms`: the time, in ms
+// since 1970.
 std::vector<Finding> CheckTickets(std::string_view files, int64_t now_ms);
 
 }  // namespace tessera

@@ -9,8 +9,9 @@
 namespace tessera {
 namespace {
 
-// What says which devices a process has, and how they count: it is the program's, and is applied where its session begins. A
-// server that applied it too would have no device where the program has none, and count what is left a second time.
+// Variables that select and order a process' devices. They are meant for the program, and are applied when its session begins.
+// If the server applied them too, it would have no device where the program has none, and the remaining devices would be
+// numbered a second time.
 constexpr const char* kAppliedForClients[] = {"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"};
 constexpr int kDaemonNoDevice = 3;  // an exit code of tesserad (server/daemon/README.md)
 

@@ -44,7 +44,7 @@ std::string FindProgram(const std::string& name, bool* startable) {
       if (startable != nullptr) *startable = true;
       return file;
     }
-    // Most directories of PATH have no such file: that costs one look.
+    // Most directories of PATH have no such file: each of them costs one access().
     if (found.empty() && (may || (errno == EACCES && access(file.c_str(), F_OK) == 0))) found = file;
     start = end + 1;
   }

@@ -5,18 +5,17 @@
 
 namespace tessera {
 
-// The file that execvp() would start for `name`, looked for in PATH when it has no slash, where a directory is passed by; empty
-// when there is none.
-// `*startable`: becomes true where it was found in PATH and WhyNotStartable() need not be asked.
+// The file that execvp() would start for `name`; empty if there is none. A name without a slash is searched in PATH, where
+// directories are skipped. `*startable` becomes true if the file was found in PATH, so that WhyNotStartable() is not needed.
 std::string FindProgram(const std::string& name, bool* startable = nullptr);
 
-// 0, or the errno with which such a file cannot be started: EISDIR, EACCES.
+// 0, or the errno for a file that cannot be started: EISDIR, EACCES.
 int WhyNotStartable(const std::string& file);
 
-// Whether it is machine code (of whatever machine), not a script.
+// True for machine code of any machine, false for a script.
 bool IsElf(const std::string& file);
 
-// The program that the first line of a script names ("#!/usr/bin/env python3": python3's file); empty when it names none.
+// The program that the first line of a script names ("#!/usr/bin/env python3": python3's file); empty if it names none.
 std::string InterpreterOf(const std::string& script);
 
 }  // namespace tessera

@@ -15,7 +15,7 @@
 namespace tessera {
 namespace {
 
-// Program headers stand at the beginning of what linkers write, and so do shims.
+// Linkers put the program headers at the beginning of a file. A shim is shorter than this.
 constexpr size_t kHeadBytesMax = 4096;
 constexpr int kStepsMax = 5;
 
@@ -28,7 +28,7 @@ bool ReadHead(const std::string& file, MachineCode* code) {
   code->user = info.st_uid;
   code->group = info.st_gid;
   code->head.clear();
-  if (!fd.valid()) return (info.st_mode & (S_ISUID | S_ISGID)) != 0;  // mode 4711, as some have it
+  if (!fd.valid()) return (info.st_mode & (S_ISUID | S_ISGID)) != 0;  // for example mode 4711
   code->head.resize(kHeadBytesMax);
   const ssize_t got = read(fd.get(), code->head.data(), code->head.size());
   code->head.resize(got > 0 ? static_cast<size_t>(got) : 0);
@@ -41,9 +41,9 @@ bool IsShell(const std::string& interpreter) {
   return name == "sh" || name == "bash" || name == "dash" || name == "zsh";
 }
 
-// The word behind `exec`, without quotes; empty: the line starts nothing.
+// The word after `exec`, without quotes; empty: the line starts nothing.
 std::string ExecWord(std::string line) {
-  // As pip and conda write it, so that Python takes it for a text: '''exec' "/a/long/path/python" "$0" "$@".
+  // The form of pip and conda, which Python reads as a string: '''exec' "/a/long/path/python" "$0" "$@".
   for (const char* start : {"exec ", "'''exec' "}) {
     const size_t begin = line.find_first_not_of(" \t");
     if (begin == std::string::npos || line.compare(begin, std::strlen(start), start) != 0) continue;
@@ -55,7 +55,7 @@ std::string ExecWord(std::string line) {
   return "";
 }
 
-// What a shell script does nothing but start; empty: it does more, or says it with variables.
+// The one program that a shell script starts; empty: it starts several, or the path contains variables.
 std::string ShimTarget(const MachineCode& script) {
   if (script.head.size() == kHeadBytesMax) return "";
   std::istringstream lines(script.head);
@@ -69,7 +69,7 @@ std::string ShimTarget(const MachineCode& script) {
   return found != script.file && access(found.c_str(), X_OK) == 0 ? found : "";
 }
 
-// 64-bit headers; false: it has no interpreter, or is damaged.
+// Reads 64-bit headers. False: the program has no loader, or the file is damaged.
 bool HasLoader(const std::string& head) {
   Elf64_Ehdr header{};
   if (head.size() < sizeof(header)) return false;
@@ -77,14 +77,14 @@ bool HasLoader(const std::string& head) {
   for (size_t i = 0; i < header.e_phnum; ++i) {
     Elf64_Phdr segment{};
     const uint64_t at = header.e_phoff + i * header.e_phentsize;
-    if (at > head.size() || head.size() - at < sizeof(segment)) return true;  // further behind: nobody knows
+    if (at > head.size() || head.size() - at < sizeof(segment)) return true;  // a header beyond the read bytes: not known
     std::memcpy(&segment, head.data() + at, sizeof(segment));
     if (segment.p_type == PT_INTERP) return true;
   }
   return false;
 }
 
-// A program whose rights are not those of who starts it: the loader then takes no LD_LIBRARY_PATH.
+// True if the program gets other rights than its caller's: the loader then ignores LD_LIBRARY_PATH.
 bool HasRightsOfItsOwn(const MachineCode& code) {
   const bool other_user = (code.mode & S_ISUID) != 0 && code.user != geteuid();
   const bool other_group = (code.mode & S_ISGID) != 0 && code.group != getegid();

@@ -10,19 +10,19 @@
 namespace tessera {
 
 struct RunOptions {
-  std::string server;           // empty: TESSERA_SERVER, else a placer's, else one that is found (found_server.h), else private
+  std::string server;           // empty: TESSERA_SERVER, else a placer's, else a default one (found_server.h), else private
   std::string driver = "auto";  // of the private server: auto, cuda, emulator or the path of a library
-  std::string vgpus;            // "NAME" or "NAME+NAME", of several servers separated by commas; empty: TESSERA_VGPU, else none
-  JobOptions job;               // of a job whose GPUs a placer finds
-  LinkOptions link;             // of an agent for a server on another host
-  bool stats = false;           // print what was forwarded when each process ends
-  bool quiet = false;           // do not say which GPU is used, nor that the program cannot use one
+  std::string vgpus;            // "NAME" or "NAME+NAME"; for several servers separated by commas; empty: TESSERA_VGPU, else none
+  JobOptions job;               // for a job whose GPUs come from a placer
+  LinkOptions link;             // for the agent of a server on another host
+  bool stats = false;           // print the number of forwarded calls when each process ends
+  bool quiet = false;           // do not print which GPU is used, nor that the program cannot use one
   std::vector<std::string> command;
 };
 
-// Becomes the command: on success it does not return, and process id, terminal, signals and exit status are the
-// program's own. Else a CliExitCode, with one sentence on stderr. To be called once, by the main thread, with no other
-// threads.
+// Replaces this process by the program: on success it does not return, and process id, terminal, signals and exit status are
+// the program's own. Otherwise it returns a CliExitCode, with one sentence on stderr. Called once, by the main thread, without
+// other threads.
 int RunCommand(const RunOptions& options);
 
 }  // namespace tessera

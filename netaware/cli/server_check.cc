@@ -17,7 +17,7 @@ ServerProblem ProblemOf(const ServerUrls& address, const Status& status) {
   switch (status.code()) {
     case StatusCode::kNotFound:
     case StatusCode::kUnavailable:
-      // What to start is told by whoever looked for it on another host.
+      // If the server is on another host, the agent's sentence already contains the advice.
       if (address.url != address.local_url) break;
       return {kExitUnreachable, status.message() + " ('tesserad --listen " + address.url + "')"};
     case StatusCode::kPermissionDenied: return {kExitPermission, status.message()};
@@ -50,9 +50,9 @@ ServerProblem Check(const ServerUrls& address, ServerQuery query, ServerReport* 
   return CheckVersion(address, *report);
 }
 
-// How long one question waits at most: links give an answer no more time.
+// The longest wait of one query: links allow an answer no more time.
 constexpr uint64_t kAtOnceMs = 60'000;
-// The first and the longest pause between two questions whether there is a place by now.
+// The first and the longest pause between two queries for a place.
 constexpr useconds_t kFirstPauseUs = 50'000;
 constexpr useconds_t kLongestPauseUs = 1'000'000;
 

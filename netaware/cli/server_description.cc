@@ -22,13 +22,13 @@ std::optional<uint64_t> Find(const ServerReport& report, size_t device, Reading 
 std::string Mebibytes(uint64_t bytes) { return fmt::format("{} MiB", bytes >> 20); }
 std::string CudaVersion(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
-// What was queued before its device was shared: as a time, or as one that it takes at least.
+// The work that was queued before its device was shared: its time, or a lower bound of it.
 std::string DescribeBacklog(const ServerReport::Vgpu& vgpu) {
   if (vgpu.queued_before_ms == 0 && !vgpu.queued_before_runs) return "-";
   return fmt::format("{}{:.1f} s", vgpu.queued_before_runs ? "> " : "", static_cast<double>(vgpu.queued_before_ms) / 1e3);
 }
 
-// What it holds, of its limit.
+// The vGPU's held memory and its limit.
 std::string DescribeMemory(const ServerReport::Vgpu& vgpu) {
   if (vgpu.memory_limit_bytes == 0) return "-";
   return fmt::format("{} of {}", Mebibytes(vgpu.memory_held_bytes), Mebibytes(vgpu.memory_limit_bytes));
@@ -55,10 +55,10 @@ std::string VgpuLine(const ServerReport::Vgpu& vgpu, bool metered, bool narrow) 
                      vgpu.waits ? "waits" : "");
 }
 
-// Of a server whose agent has written on stderr itself what is wrong.
+// The error of a server whose agent has printed the reason on stderr.
 constexpr const char* kSaidBefore = "its agent does not reach it, and has said why on stderr";
 
-// An unreadable snapshot has no devices: the server's sentence says more than this side could.
+// An unreadable snapshot counts as one without devices: the server's own sentence is more precise.
 DeviceSnapshot Snapshot(const ServerReport& report) {
   Result<DeviceSnapshot> snapshot = DeviceSnapshot::Decode(report.snapshot);
   return snapshot.ok() ? std::move(snapshot).value() : DeviceSnapshot{};
@@ -91,7 +91,7 @@ std::string DescribeVgpus(const ServerReport& report, bool narrow) {
   std::string text;
   if (!report.vgpu_problem.empty()) text += fmt::format("vGPUs stay as they were: {}\n", report.vgpu_problem);
   for (const ServerReport::Sharing& sharing : report.sharings) {
-    // With `default` alone nothing is divided.
+    // A device with `default` alone is not divided.
     const auto divides = [&](const ServerReport::Vgpu& vgpu) { return vgpu.device == sharing.device && vgpu.name != "default"; };
     if (std::ranges::none_of(report.vgpus, divides)) continue;
     text += fmt::format("device {} is {}, policy {}", sharing.device, sharing.mode, sharing.policy);

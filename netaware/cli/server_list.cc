@@ -16,7 +16,7 @@
 namespace tessera {
 namespace {
 
-// A handle says by these bits which of the process' sessions it belongs to.
+// These bits of a handle contain the number of its session in the process.
 constexpr size_t kServersMax = size_t{1} << HandleId::kSessionBits;
 
 std::vector<std::string> SplitAtCommas(std::string_view list) {
@@ -29,7 +29,7 @@ std::vector<std::string> SplitAtCommas(std::string_view list) {
   }
 }
 
-// Nothing where there is no such file: the server says what that means.
+// Empty if the file cannot be read: the server then reports the problem.
 std::vector<std::byte> ReadTicketFile(const std::string& path) {
   if (path.empty()) return {};
   const Result<std::string> text = ReadSmallFile(path, kHelloTicketBytesMax);
@@ -38,7 +38,7 @@ std::vector<std::byte> ReadTicketFile(const std::string& path) {
   return {bytes.begin(), bytes.end()};
 }
 
-// Of a command that asks one.
+// The problem of a command that needs a server and finds none.
 ServerProblem NoServer(const FoundServer& found) {
   if (!found.closed.empty()) {
     return {kExitPermission, "the server " + found.closed +
@@ -48,7 +48,7 @@ ServerProblem NoServer(const FoundServer& found) {
                                 ": start tesserad, or name one with --server or TESSERA_SERVER"};
 }
 
-// Among several servers a sentence names its own, and how its address was understood.
+// Adds to the sentence the meaning of an abbreviated address, and, among several servers, the server's address.
 void NameServer(const std::string& typed, const std::string& url, bool among_others, ServerProblem* problem) {
   if (problem->sentence.empty()) return;
   problem->sentence += TakenAs(typed, url);

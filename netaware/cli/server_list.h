@@ -10,27 +10,27 @@
 
 namespace tessera {
 
-// The addresses between the commas, as they are meant (typed_address.h). A problem (kExitUnknownScheme) for a list with an empty
-// entry, with an address twice, or with more servers than a process can use.
+// The addresses between the commas, in their full form (typed_address.h). A problem (kExitUnknownScheme) if the list has an
+// empty entry, an address twice, or more servers than a process can use.
 ServerProblem SplitServers(std::string_view list, std::vector<std::string>* urls);
 
-// A server that was asked: where it is reached, and what it said, or why it said nothing.
+// A queried server: its address, and its report or the problem.
 struct ReachedServer {
   ServerUrls address;
   ServerReport report;
   ServerProblem problem;
 };
-// Reaches and asks every server of the list, in order (ReachServer, CheckServer; of kBegin WaitForPlace). `vgpus`: a list for
-// each server, separated by commas; empty: none. `tickets`: a file for each, likewise. `wait_ms`: for a place at each. The first
-// problem, with the server's address in the sentence where there are several.
+// Reaches and queries every server of the list, in order (ReachServer, CheckServer; for kBegin WaitForPlace). `vgpus`: a list
+// for each server, separated by commas; empty: none. `tickets`: a file for each server, likewise. `wait_ms`: the time to wait
+// for a place at each. Returns the first problem; with several servers the sentence has the address.
 ServerProblem ReachServers(const std::string& list, const LinkOptions& link, ServerQuery::Ask ask,
                            std::vector<ReachedServer>* servers, const std::string& vgpus = "", const std::string& tickets = "",
                            uint64_t wait_ms = 0);
 
-// For a command that looks at servers: asks each of `list`, or of TESSERA_SERVER when it is empty, or the one that is found
-// (found_server.h), which is said on stderr, how its devices are. Who does not answer has a problem, which is said on stderr with
-// its address; the others are asked all the same. The exit code of the first problem, or kExitOk. No servers: there is no such
-// list, which is said.
+// For a command that shows servers: queries the state of each server of `list`; if it is empty, of TESSERA_SERVER, else of the
+// default server (found_server.h), which it names on stderr. A server that does not answer gets a problem, which is printed on
+// stderr with its address; the others are queried all the same. Returns the exit code of the first problem, or kExitOk.
+// `*servers` is empty if the list is invalid or there is no server; stderr has the reason.
 int AskServers(std::string list, const LinkOptions& link, std::vector<ReachedServer>* servers);
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// How programs of this host get to a server: at its own socket, or through an agent that is started for the job.
+// The way from programs of this host to a server: its own socket, or an agent that is started for the job.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace tessera {
 
-// Fills in `*address` for a server at `url`: unix:PATH as it is; for one of a network an agent is started, which serves until
-// the calling process ends. Whether anybody answers there is CheckServer()'s question. A problem when the address has another
-// form (kExitUnknownScheme), or the agent cannot be started. `link`: as of tessera-agent.
+// Fills in `*address` for a server at `url`. unix:PATH stays as it is. For a network address it starts an agent, which serves
+// until the calling process ends. It does not check that a server answers: CheckServer() does. A problem if the address has
+// another form (kExitUnknownScheme), or if the agent cannot be started. `link`: the options of tessera-agent.
 ServerProblem ReachServer(const std::string& url, const LinkOptions& link, ServerUrls* address);
 
 }  // namespace tessera

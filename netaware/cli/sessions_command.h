@@ -1,4 +1,4 @@
-// `tessera sessions`: ends a session of a server, for who began it and for the server's administrators.
+// `tessera sessions`: ends a session of a server. The session's user and the server's administrators may do that.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,16 @@ namespace tessera {
 
 struct SessionsOptions {
   std::string action;    // end
-  std::string session;   // its number, as `tessera status` and `tessera top` show it
-  int64_t grace_ms = 0;  // of --grace
+  std::string session;   // its number in `tessera status` and `tessera top`
+  int64_t grace_ms = 0;  // from --grace
   std::string server;    // empty: TESSERA_SERVER, else the one that is found (found_server.h)
-  LinkOptions link;      // of an agent for a server on another host
+  LinkOptions link;      // for the agent of a server on another host
 };
 
-// Without the options that name a server.
+// Adds the command without the options that name a server.
 CLI::App* AddSessionsCommand(CLI::App& app, SessionsOptions* options);
 
-// Prints on stdout what happens. Returns kExitOk, or a CliExitCode with one sentence on stderr; kExitRefused: there is no such
+// Prints the result on stdout. Returns kExitOk, or a CliExitCode with one sentence on stderr; kExitRefused: there is no such
 // session for this user, or it has ended.
 int SessionsCommand(const SessionsOptions& options);
 

@@ -1,4 +1,4 @@
-// `tessera status`: what a server is, what it serves and how busy it is.
+// `tessera status`: shows a server, its devices and their load.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@ namespace tessera {
 
 struct StatusOptions {
   std::string server;           // empty: TESSERA_SERVER
-  LinkOptions link;             // of an agent for a server on another host
+  LinkOptions link;             // for the agent of a server on another host
   std::string output = "text";  // or "json"
 };
 
-// Prints on stdout what those say that answer. Returns kExitOk, or the CliExitCode of the first that does not, with a sentence
-// for each on stderr.
+// Prints the reports of the servers that answer on stdout. Returns kExitOk, or the CliExitCode of the first server that does
+// not answer; stderr has a sentence for each of these.
 int StatusCommand(const StatusOptions& options);
 
 }  // namespace tessera

@@ -18,7 +18,7 @@ namespace {
 
 using Use = ServerReport::Use;
 
-// Adds what only a question about a single device tells: the load that each session makes.
+// Adds the load of each session, which only the answer about a single device contains.
 ServerProblem AddLoads(const ServerUrls& address, ServerReport* report) {
   for (uint32_t device = 0; device < report->readings.size(); ++device) {
     ServerReport details;
@@ -34,7 +34,7 @@ ServerProblem AddLoads(const ServerUrls& address, ServerReport* report) {
   return {};
 }
 
-// Looks at it again, also at one that did not answer before. What is wrong then is said when it is new.
+// Queries the server again, also one that did not answer before. A problem is printed if it differs from the last one.
 void Look(const LinkOptions& link, bool is_first, ReachedServer* server) {
   const std::string before = server->problem.sentence;
   if (!is_first) {
@@ -48,7 +48,7 @@ void Look(const LinkOptions& link, bool is_first, ReachedServer* server) {
   if (server->problem.sentence != before) std::fprintf(stderr, "tessera: %s\n", server->problem.sentence.c_str());
 }
 
-// Narrower than that, vGPUs have fewer columns.
+// On a terminal with fewer columns, vGPUs have fewer columns, too.
 constexpr size_t kWide = 110;
 
 }  // namespace

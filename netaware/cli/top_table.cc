@@ -20,11 +20,11 @@ constexpr std::array<std::pair<std::string_view, TopOrder>, 4> kOrders = {
 
 struct Row {
   const ServerReport::Session* session;
-  const Use* use;  // null: it uses no device
+  const Use* use;  // null: the session uses no device
 
   bool knows_memory() const { return use != nullptr && use->used_bytes != Use::kUnknown; }
   bool knows_load() const { return use != nullptr && use->load.time_us != 0; }
-  // What rows are sorted by, the largest first.
+  // The sort key of a row; the largest comes first.
   uint64_t Weight(TopOrder order) const {
     switch (order) {
       case TopOrder::kMemory: return knows_memory() ? use->used_bytes : 0;

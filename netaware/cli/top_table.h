@@ -1,4 +1,4 @@
-// The sessions of a server as `tessera top` shows them. Pure; any thread.
+// The table of a server's sessions in `tessera top`. Pure; any thread.
 #pragma once
 
 #include <optional>
@@ -9,16 +9,16 @@
 
 namespace tessera {
 
-// What comes first: the lowest number of a session, the most memory, the highest load, the longest age.
+// The sort order: lowest session number, most memory, highest load or longest age first.
 enum class TopOrder { kSession, kMemory, kLoad, kAge };
 
-// "session", "memory", "load", "age", as --sort takes them.
+// "session", "memory", "load", "age", the values of --sort.
 std::optional<TopOrder> TopOrderOf(std::string_view name);
-// The key that chooses it: the first letter of its name.
+// The order for a key: the first letter of its name.
 std::optional<TopOrder> TopOrderOf(char key);
 
-// A heading, and a line for each session and device that it uses; one for a session that uses none. Within 60 columns but for the
-// last one, which says what program it is and whose.
+// A heading, and one line for each device that a session uses; one line for a session without a device. The lines are 60
+// characters wide, apart from the last column, which has the program and its user.
 std::string SessionTable(const ServerReport& report, TopOrder order);
 
 }  // namespace tessera

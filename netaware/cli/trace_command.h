@@ -5,8 +5,8 @@
 
 namespace tessera {
 
-// Says where the time of a traced process went. kExitOk; kExitFile: the file cannot be read, or is no whole trace;
-// kExitOtherVersion: it is one of another release. Then one sentence is on stderr.
+// Prints the distribution of a traced process' time. kExitOk; kExitFile: the file cannot be read, or is not a complete trace;
+// kExitOtherVersion: the trace is of another release. On an error stderr has one sentence.
 int TraceCommand(const TraceOptions& options);
 
 }  // namespace tessera

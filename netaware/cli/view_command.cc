@@ -18,14 +18,14 @@ int Refuse(const std::string& sentence) {
   return kExitUsage;
 }
 
-// Whether a placer is there, when no server is named.
+// True if the settings name a placer, or if this user's own placer listens.
 Result<bool> HasPlacer() {
   const Result<JobConfig> config = JobConfig::Read();
   if (!config.ok()) return config.status();
   return config.value().Find("placer") != nullptr || !FindPlacer("").empty();
 }
 
-// What tessera-admin shows.
+// Becomes tessera-admin, which shows the pool.
 int ShowPool(const ViewOptions& options, const PoolOptions& pool, char** argv) {
   if (options.link.insecure || options.link.connections != 0)
     return Refuse("--insecure, as --connections, is for servers, and this shows a pool: leave it out, or name a server");

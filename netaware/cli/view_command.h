@@ -1,4 +1,4 @@
-// `tessera status` and `tessera top`: of a server, or of a pool.
+// `tessera status` and `tessera top`, for a server or for a pool.
 #pragma once
 
 #include <string>
@@ -9,13 +9,13 @@
 namespace tessera {
 
 struct ViewOptions {
-  std::string server;  // of --server; empty: TESSERA_SERVER, else a pool, else one that is found
-  LinkOptions link;    // of an agent for a server on another host
+  std::string server;  // from --server; empty: TESSERA_SERVER, else a pool, else a default one
+  LinkOptions link;    // for the agent of a server on another host
 };
 
-// Shows the server, or becomes tessera-admin with the words of `argv`, which shows the pool. A pool it is with --placer, and
-// where no server is named and there is a placer (FindPlacer, config.toml). Returns as StatusCommand() and TopCommand();
-// kExitUsage for what does not go together.
+// Shows the server, or becomes tessera-admin with the words of `argv`, which shows the pool. It is a pool with --placer, or if
+// no server is named and there is a placer (FindPlacer, config.toml). Returns as StatusCommand() and TopCommand(); kExitUsage
+// for options that exclude each other.
 int ViewCommand(const ViewOptions& options, const PoolOptions& pool, char** argv);
 
 }  // namespace tessera

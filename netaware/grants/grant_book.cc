@@ -88,7 +88,7 @@ int64_t GrantBook::DueMs(const Entry& entry) {
   const int64_t silent_ms = entry.heard_ms + kLeaseMs;
   switch (entry.grant.state) {
     case State::kWaiting:
-      // One that is to be tried next is tried when its line has a slice.
+      // A job in to_try is tried when its line has a slice.
       if (entry.is_to_try) return silent_ms;
       return std::min({silent_ms, entry.wait_until_ms, entry.not_before_ms == 0 ? kNever : entry.not_before_ms});
     case State::kHolding: return std::min(silent_ms, entry.answer_until_ms);
@@ -128,7 +128,7 @@ uint64_t GrantBook::NextOf(Line& line, int64_t now_ms) const {
 }
 
 void GrantBook::TryAll(int64_t now_ms) {
-  // Of all lines together in the order in which they came.
+  // The jobs of all lines together, in order of arrival.
   std::set<std::pair<uint64_t, Line*>> lines;
   const auto enter = [&](Line& line) {
     if (const uint64_t next = NextOf(line, now_ms); next != kNoPass) lines.emplace(next, &line);
@@ -136,7 +136,7 @@ void GrantBook::TryAll(int64_t now_ms) {
   for (auto& [holder, line] : lines_) enter(line);
   while (!lines.empty()) {
     const auto [number, line] = lines.extract(lines.begin()).value();
-    // It may have ended for another's.
+    // The bounds may have ended it in favour of another job.
     if (const auto job = line->jobs.find(number); job != line->jobs.end()) {
       Entry& entry = entries_.at(job->second);
       line->to_try.erase(number);
@@ -325,7 +325,7 @@ void GrantBook::Try(Line& line, Entry& entry, int64_t now_ms) {
   }
   if (found.outcome == Placement::Outcome::kPlaced) {
     entry.grant.parts = std::move(found.parts);
-    CHECK(HoldInPool(entry.grant).ok());  // what is placed can be held
+    CHECK(HoldInPool(entry.grant).ok());  // Place() chooses only free GPUs
     line.known.erase(entry.grant.ask.wish);
     entry.answer_until_ms = now_ms + kAnswerMs;
     entry.was_held = true;
@@ -359,7 +359,7 @@ void GrantBook::Share(const Entry& entry) {
   }
 }
 
-// What is due without anybody's word.
+// Handles an entry whose time has come without an event.
 void GrantBook::Tend(Entry& entry, int64_t now_ms) {
   if (entry.heard_ms + kLeaseMs <= now_ms)
     return Become(entry, State::kReleased, fmt::format("nothing was heard of its job for {} s", kLeaseMs / 1000));
@@ -375,7 +375,7 @@ void GrantBook::Tend(Entry& entry, int64_t now_ms) {
              (entry.wait_until_ms <= now_ms || (entry.not_before_ms != 0 && entry.not_before_ms <= now_ms))) {
     TryNext(entry);
   } else {
-    Schedule(entry);  // something was heard of it
+    Schedule(entry);  // a Beat() came since
   }
 }
 

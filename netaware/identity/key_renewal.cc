@@ -54,10 +54,10 @@ Result<std::string> Ask(const std::string& url, const KeyFiles& files, const std
   return renewed.certificate();
 }
 
-// The whole file, or nothing of it.
+// Replaces the whole file, or nothing.
 Status Replace(const std::string& path, const std::string& text) {
   std::error_code error;
-  // Where a link leads, so that it goes on leading there.
+  // The target of a symbolic link, so that the link stays.
   const std::filesystem::path target = std::filesystem::canonical(path, error);
   const std::string place = error ? path : target.string(), unfinished = place + ".new";
   const auto failed = [&](const std::string& what) {

@@ -1,4 +1,4 @@
-// Has a placer sign a new certificate for whoever shows one that ends, and puts it into the file of that.
+// Has a placer sign a new certificate for a client that shows one that expires soon, and replaces the old one's file.
 //
 //   Result<CertificateDescription> now = RenewCertificate("tls://pool.example:4190", keys, 5'000'000'000);
 //
@@ -17,24 +17,25 @@
 
 namespace tessera {
 
-// Whether a certificate has a third of its life left, or less, and is not over.
+// True if a certificate has at most a third of its life left, and has not expired.
 bool IsToRenew(const CertificateDescription& certificate, time_t now);
 
-// Of the files that a client with `keys` reads (key_files.h). The key stays; the file of the certificate is replaced as a whole,
-// of mode 0600 and the owner of before: by ReplaceCertificate(), or `replace` in its place. Waits `wait_ns` at most for the
-// connection, and as long for the answer. Errors, with nothing changed: as of ReadKeyFiles() and ConnectRpc(); kInvalidArgument:
-// not a tls:// address; kPermissionDenied, kResourceExhausted, kUnavailable: what the placer says; kVersionMismatch: it does not
-// know the question; kProtocolViolation: what it sends is not what was asked for; else the file cannot be written.
+// Renews the certificate that a client with `keys` reads (key_files.h). The key stays. ReplaceCertificate() replaces the file
+// of the certificate as a whole, with mode 0600 and the same owner; `replace`, if given, is called in its place. Waits at most
+// `wait_ns` for the connection, and as long for the answer. An error changes nothing. Errors: those of ReadKeyFiles() and
+// ConnectRpc(); kInvalidArgument: not a tls:// address, or the placer refuses the request; kPermissionDenied,
+// kResourceExhausted, kUnavailable: the placer's answer; kVersionMismatch: the placer does not know the call;
+// kProtocolViolation: the new certificate cannot take the old one's place; else the file cannot be written.
 Result<CertificateDescription> RenewCertificate(const std::string& url, const KeyFiles& keys, uint64_t wait_ns,
                                                 const RpcMeans& means = {},
                                                 const std::function<Status(const std::string& text)>& replace = {});
 
-// The certificate that a client with `keys` shows. `open_file` as in RpcMeans. Errors as of DescribeCertificateFile().
+// The certificate that a client with `keys` shows. `open_file` as in RpcMeans. Errors: those of DescribeCertificateFile().
 Result<CertificateDescription> DescribeOwnCertificate(
     const KeyFiles& keys, const std::function<Result<UniqueFd>(const std::string& path)>& open_file = {});
 
-// Puts `text` in the place of the file of a certificate, the whole of it or nothing. kInvalidArgument: it is no certificate in
-// PEM form, as far as can be seen without reading one: who has made it may be anybody. kPermissionDenied: it cannot be written.
+// Replaces the file of a certificate by `text`, completely or not at all. kInvalidArgument: `text` does not look like a
+// certificate in PEM form; it is not parsed, since it may come from anybody. kPermissionDenied: the file cannot be written.
 Status ReplaceCertificate(const std::string& path, const std::string& text);
 
 }  // namespace tessera

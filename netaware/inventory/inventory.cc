@@ -41,8 +41,8 @@ std::string Inventory::Server::Away(int64_t now_ns) const {
   return "";
 }
 
-// Whoever has taken over one server is no other one, and has no other's GPUs: what the first to say so was stays so until an
-// administrator removes it.
+// A server and its GPUs belong to the first holder that joined with them, until an administrator removes the server. So an
+// attacker who controls one server cannot pose as another, or claim its GPUs.
 Status Inventory::CheckHolder(const PoolServer& server) const {
   const auto is_others = [&](const Server& there) { return !there.holder.empty() && there.holder != server.holder; };
   size_t own = 0;
@@ -114,7 +114,7 @@ Status Inventory::Join(PoolServer server, int64_t now_ns) {
   for (PoolGpu& gpu : server.gpus) gpus.push_back({.is = std::move(gpu)});
   const auto there = servers_.find(server.id);
   if (there != servers_.end()) {
-    // The order may be another one now.
+    // The server may list its GPUs in another order now.
     std::vector<uint32_t> number_now;
     for (const Gpu& before : there->second.gpus) {
       const auto now = std::find_if(gpus.begin(), gpus.end(), [&](const Gpu& gpu) { return gpu.is.uuid == before.is.uuid; });

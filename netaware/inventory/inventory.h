@@ -46,29 +46,29 @@ struct PoolServer {
   std::string id{};                      // of the host, unique in the pool
   std::vector<std::string> addresses{};  // at which clients reach it
   std::vector<PoolGpu> gpus{};           // in the order of the server's list
-  std::string host{};                    // on which its unix: addresses are; empty: nobody has said
-  bool takes_tickets = true;             // else no job is let in there
-  std::string holder{};                  // whose it is, by his certificate or user; empty: nobody has said
+  std::string host{};                    // the host of its unix: addresses; empty: not known
+  bool takes_tickets = true;             // false: the server lets no job of the pool in
+  std::string holder{};                  // its owner, by certificate or user; empty: not known
 };
 
 class Inventory {
  public:
   // Servers of one holder, also those that are away.
   static constexpr size_t kServersOfHolder = 16;
-  // A server that was silent for so long is not offered.
+  // A server that is silent for this time is not offered.
   static constexpr int64_t kSilentNs = 15'000'000'000;
 
   struct Gpu {
     PoolGpu is{};
     GpuAmount granted{};  // by Hold()
     GpuAmount others{};   // vGPUs without a grant, and programs without a vGPU
-    // What is left. Never below 0, even if the server says that others have more than there is.
+    // The amount that is left. Never below 0, even if the server reports that others have more than there is.
     GpuAmount Free() const;
   };
   struct Server {
     std::vector<std::string> addresses{};
     std::vector<Gpu> gpus{};
-    std::string host{};  // on which its unix: addresses are
+    std::string host{};  // the host of its unix: addresses
     bool takes_tickets = true;
     std::string holder{};  // the only one who may join as this server, and whose its GPUs are
     bool joined = false;
@@ -85,10 +85,10 @@ class Inventory {
     GpuAmount amount{};
   };
 
-  // A server joins, or comes back: what grants hold of it stays held. kInvalidArgument, and nothing has changed: a server of that
-  // id is there already, another server has one of its GPUs, it names a GPU twice, or it came back without a GPU of which grants
-  // hold a part. kPermissionDenied, likewise: the server of that id, or one of its GPUs, is another holder's, also while that is
-  // away; kResourceExhausted: its holder has too many. The sentence says which.
+  // A server joins, or comes back; grants keep what they hold of it. An error changes nothing, and its sentence has the cause.
+  // kInvalidArgument: a server of that id is joined already, another server has one of its GPUs, it names a GPU twice, or it
+  // came back without a GPU that has a part held by grants. kPermissionDenied: the server of that id, or one of its GPUs,
+  // belongs to another holder, even if that one is away. kResourceExhausted: its holder has too many servers.
   Status Join(PoolServer server, int64_t now_ns);
   // The server's connection has ended. Its grants keep what they hold.
   void Leave(std::string_view id);
@@ -99,19 +99,19 @@ class Inventory {
   // kNotFound: there is no such server.
   Status Close(std::string_view id, std::string reason);
   Status Open(std::string_view id);
-  // Sets what others than grants have taken, a row for each GPU. kNotFound: no such server. kInvalidArgument: wrong number of
-  // rows.
+  // Sets the amounts that others than grants have, one row for each GPU. kNotFound: no such server. kInvalidArgument: wrong
+  // number of rows.
   Status SetOthers(std::string_view id, const std::vector<GpuAmount>& others);
 
   // Takes all of `gpus` for a grant, or nothing. A grant may hold GPUs of several servers. kNotFound: no such server or GPU.
   // kInvalidArgument: the grant holds something of this server already, or a GPU is named twice. kResourceExhausted: it is more
-  // than is free, by how much.
+  // than is free; the sentence has the difference.
   Status Hold(std::string_view grant, std::string_view server, std::vector<HeldGpu> gpus);
   // Frees all that the grant holds, on all servers. Does nothing if it holds nothing.
   void Free(std::string_view grant);
 
-  // A counter that grows with each change after which another answer may be given to a job that did not fit: room was made, or a
-  // server has come, gone, or been closed. Less room is no such change.
+  // A counter of the changes that may give another answer to a job that did not fit: room was made, or a server has come, gone,
+  // or been closed. Less room is no such change.
   uint64_t changes() const { return changes_; }
   // By id.
   const std::map<std::string, Server, std::less<>>& servers() const { return servers_; }

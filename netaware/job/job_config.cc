@@ -19,11 +19,11 @@ namespace {
 using Kind = ConfigLine::Kind;
 
 constexpr std::array<std::string_view, 3> kKeyFiles = {"certificate", "key", "authority"};
-// Options whose values are numbers, and whether these are written as texts too ("0.25:0.5", "10m").
+// Options with numbers as values; true: a text is allowed too ("0.25:0.5", "10m").
 constexpr std::pair<std::string_view, bool> kNumbers[] = {
     {"gpus", false}, {"processes", false}, {"gpu-share", true}, {"wait", true}};
 
-// The options of a job, where a value is tried out.
+// A parser of the job options, which checks values.
 struct JobParser {
   JobParser() { AddJobOptions(app, &options); }
 
@@ -46,7 +46,7 @@ std::string Variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// The words of a command line that say it.
+// The setting as words of a command line.
 std::vector<std::string> WordsOf(const JobConfig::Setting& setting, bool is_flag) {
   if (is_flag)
     return setting.values == std::vector<std::string>{"true"} ? std::vector{"--" + setting.key} : std::vector<std::string>();
@@ -57,7 +57,7 @@ std::vector<std::string> WordsOf(const JobConfig::Setting& setting, bool is_flag
 
 bool IsFlag(const CLI::Option& option) { return option.get_items_expected_max() == 0; }
 
-// Empty, or what is wrong with it.
+// Returns the error of the value; empty: none.
 std::string CheckValue(const ConfigLine& line) {
   JobParser parser;
   const CLI::Option* const option = parser.app.get_option_no_throw("--" + line.key);
@@ -138,7 +138,7 @@ void JobConfig::Complete(JobOptions* job) const {
     words.insert(words.end(), more.begin(), more.end());
   }
   std::reverse(words.begin(), words.end());
-  parser.app.parse(words);  // each was tried out
+  parser.app.parse(words);  // cannot fail: Read() has checked each value
   *job = parser.options;
 }
 

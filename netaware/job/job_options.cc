@@ -13,7 +13,7 @@
 namespace tessera {
 namespace {
 
-constexpr size_t kModelBytesMax = 256;  // as the placer takes it
+constexpr size_t kModelBytesMax = 256;  // the placer's limit
 
 template <typename Number>
 bool ParseNumber(std::string_view text, Number* number) {

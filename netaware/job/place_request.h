@@ -1,4 +1,5 @@
-// What a job asks for, as the placer is asked. Of no message in particular, so that this folder has no gRPC. Pure; any thread.
+// Fills in the placer's request with a job's options. Contains no protobuf message: this folder does not link gRPC. Pure; any
+// thread.
 #pragma once
 
 #include <string>
@@ -7,7 +8,7 @@
 
 namespace tessera {
 
-// All of `PlaceRequest` (protocol/control/placement.proto) but its request id.
+// Sets all fields of `PlaceRequest` (protocol/control/placement.proto) except the request id.
 template <typename PlaceRequest>
 PlaceRequest RequestOf(const JobOptions& job) {
   PlaceRequest request;

@@ -13,7 +13,7 @@
 namespace tessera {
 namespace {
 
-// Whether somebody takes connections at this path.
+// True if a process accepts connections at this path.
 bool Listens(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -23,7 +23,7 @@ bool Listens(const std::string& path) {
   return socket.valid() && connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
 }
 
-// Empty: nobody has said one.
+// The address as the user gave it; empty: none is given.
 std::string Typed(const std::string& said) {
   const char* const configured = getenv("TESSERA_PLACER");
   return !said.empty() ? said : configured != nullptr ? configured : "";

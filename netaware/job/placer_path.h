@@ -1,15 +1,15 @@
-// Where a placer is that a job asks.
+// The address of a job's placer.
 #pragma once
 
 #include <string>
 
 namespace tessera {
 
-// The address of a placer for whoever asks one: `said` (--placer), else TESSERA_PLACER, else this user's own
-// (UserSocketPath) where one listens; empty: there is none. What was said is taken as people type it (AddressMeantBy), and not
-// looked at further. Any thread that no other changes the environment beside.
+// Returns the placer's address: `said` (--placer), else TESSERA_PLACER, else this user's own placer (UserSocketPath) if it
+// listens; empty: there is none. A given address may be abbreviated (AddressMeantBy), and is not checked further. Any thread,
+// while no other thread changes the environment.
 std::string FindPlacer(const std::string& said);
-// How what was said was taken (TakenAs), for the end of a sentence about this address.
+// The end of a sentence that explains how an abbreviated address was understood (TakenAs).
 std::string HowPlacerIsTaken(const std::string& said);
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
-// tessera-lease: two processes. The one that was started waits for the one that works, which begins gRPC's threads, and ends when
-// the grant is there.
+// tessera-lease: two processes. The started process waits for its child, and ends when the child has the grant. The child does
+// the work and starts gRPC's threads.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -37,7 +37,7 @@ int Work(const LeaseOptions& options, UniqueFd ready) {
   return code;
 }
 
-// Of the process that was started.
+// Runs in the started process. Returns when the worker has the grant, or with the worker's exit code.
 int Await(pid_t worker, int ready) {
   char byte = 0;
   ssize_t got = 0;
@@ -51,7 +51,7 @@ int Await(pid_t worker, int ready) {
 }
 
 int Main(const LeaseOptions& options) {
-  signal(SIGPIPE, SIG_IGN);  // whoever waits for a line may be gone by then
+  signal(SIGPIPE, SIG_IGN);  // the reader of the line may have ended before it is written
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return Fail(kName, Status::FromErrno("cannot make a pipe", errno), kExitServerFailed);
   UniqueFd read_end(ends[0]), write_end(ends[1]);

@@ -17,7 +17,7 @@ struct LeaseOptions : ServiceOptions {
   std::string directory() const;
 };
 
-// As ServiceCommandLine::Parse().
+// Returns what ServiceCommandLine::Parse() returns.
 int ParseOptions(int argc, char** argv, LeaseOptions* options);
 
 }  // namespace tessera

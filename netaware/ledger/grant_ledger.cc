@@ -16,7 +16,7 @@ using Kind = LedgerOrder::Kind;
 
 Status Refused(StatusCode code, std::string why) { return Status(code, std::move(why)); }
 
-// What is left of a hold that ends: that its grant was released before.
+// The rest of a hold that ends: the earlier release of its grant. nullopt: there was none, or its time is over.
 std::optional<LedgerGrant> WithoutHold(const LedgerGrant& held, int64_t now_ms) {
   if (held.released_until_ms <= now_ms) return std::nullopt;
   LedgerGrant released{.state = State::kReleased, .until_ms = held.released_until_ms};
@@ -24,13 +24,14 @@ std::optional<LedgerGrant> WithoutHold(const LedgerGrant& held, int64_t now_ms) 
   return released;
 }
 
-// What it is when its time may be over; nothing: it is none any more.
+// The grant as it is at `now_ms`, when its time may be over; nullopt: it has ended.
 std::optional<LedgerGrant> AsOf(const LedgerGrant& grant, int64_t now_ms) {
   if (grant.state == State::kGranted || grant.until_ms > now_ms) return grant;
   return grant.state == State::kHeld ? WithoutHold(grant, now_ms) : std::nullopt;
 }
 
-// A placer that was started anew, or that did not hear of its hold, asks by a ticket that it has signed anew.
+// True if both tickets give the same vGPUs to the same holder. A placer that restarted, or that missed the answer to its hold,
+// asks with a newly signed ticket.
 bool HasTheSame(const Ticket& held, const Ticket& asked) {
   return held.cluster == asked.cluster && held.server == asked.server && held.holder == asked.holder && held.vgpus == asked.vgpus;
 }
@@ -104,7 +105,7 @@ Status GrantLedger::CarryOne(const LedgerOrder& order, int64_t now_ms, uint64_t*
   }
   int64_t released_until_ms = 0;
   if (there != nullptr && there->state == State::kReleased) {
-    // The placer did not hear of its hold, and asks for the same job again.
+    // The placer missed the answer to its hold, and asks again for the same job.
     released_until_ms = there->until_ms;
   } else if (there != nullptr) {
     if (!HasTheSame(there->ticket, order.ticket)) {

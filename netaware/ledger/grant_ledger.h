@@ -1,11 +1,11 @@
-// Which grants have a part of this server: what its node must not forget, and what the placer's orders do to it.
+// The grants that have a part of this server. The ledger is durable, and carries out the placer's orders.
 //
 //   Result<std::unique_ptr<GrantLedger>> ledger = GrantLedger::Open(store);
 //   ledger->Carry({{{.kind = LedgerOrder::Kind::kHold, .epoch = 3, .ticket = ticket, .until_ms = now_ms + kHoldMs}}}, ...);
 //
-// A grant is held, then granted, then released; a hold that nobody confirms ends by itself, a grant never by time alone. A grant
-// that was released stays known until its last ticket has expired, so that no ticket of it is taken again. What the ledger says
-// is durable when Carry() returns. What is handed out of a GPU is the broker's to know, not the ledger's.
+// A grant is held, then granted, then released. An unconfirmed hold expires; a granted one ends only by an order. A released
+// grant stays known until its last ticket has expired, so that no ticket of it is accepted again. All changes are durable when
+// Carry() returns. The broker, and not the ledger, knows which parts of a GPU are in use.
 //
 // Time is an argument: the placer's clock, in milliseconds since 1970. Belongs to one thread.
 #pragma once
@@ -28,32 +28,33 @@ namespace tessera {
 struct LedgerOrder {
   enum class Kind {
     kHold,     // `ticket`, until `until_ms`
-    kCancel,   // it will not be granted, and no ticket of it was made: nothing of it is kept
+    kCancel,   // it will not be granted, and no job got its tickets: forgets the hold
     kConfirm,  // it is granted
-    kRelease,  // whatever it is; its tickets end at `until_ms`
+    kRelease,  // ends it in any state; its tickets expire at `until_ms`
   };
   Kind kind = Kind::kHold;
   uint64_t epoch = 0;  // of the placer that gives the order
-  Ticket ticket{};     // of kHold: whole; of the others its grant counts
+  Ticket ticket{};     // of kHold: complete; of the others only its grant is used
   int64_t until_ms = 0;
 };
 
 class GrantLedger {
  public:
-  // Reads what is there. kInvalidArgument: something there is no grant; the sentence names its key. `store` outlives the ledger.
+  // Reads the stored grants and epoch. kInvalidArgument: an entry is damaged; the sentence names its key. `store` outlives the
+  // ledger.
   static Result<std::unique_ptr<GrantLedger>> Open(Store& store);
 
-  // A placer of this epoch is there. kPermissionDenied: a newer one was seen; kResourceExhausted: the store failed.
+  // Stores the epoch of a connected placer. kPermissionDenied: a newer epoch was seen; kResourceExhausted: the store failed.
   Status See(uint64_t epoch);
-  // A status for each, in order, as if one came after the other. An order that was carried out before is carried out again, and
-  // changes nothing. A hold may be of a grant that was released before: a placer that had not heard of its hold gave it back. Its
-  // tickets of then are forgotten by no cancel. kPermissionDenied: a newer epoch was seen, or kConfirm of a grant that was
-  // released; kInvalidArgument: the grant is another's, or has something else here, or kCancel of one that was granted;
-  // kNotFound: kConfirm of a grant that is not held, or not any more. kResourceExhausted, of all that had none of these: the
-  // store failed, and nothing has changed.
+  // Carries out the orders one after the other, and returns a status for each. A repeated order succeeds and changes nothing. A
+  // hold may be of a grant that was released before: its placer had missed the answer to the first hold, and gave it back. A
+  // cancel of the new hold does not forget the earlier release. kPermissionDenied: a newer epoch was seen, or kConfirm of a
+  // grant that was released; kInvalidArgument: the grant is another's, or has something else here, or kCancel of one that was
+  // granted; kNotFound: kConfirm of a grant that is not held, or not any more. kResourceExhausted, for all orders without
+  // another error: the store failed, and nothing has changed.
   std::vector<Status> Carry(std::span<const LedgerOrder> orders, int64_t now_ms);
-  // Ends holds and forgets released grants whose time is over; the holds that ended, whose vGPUs are to go. A store that fails:
-  // none ends before it works again.
+  // Ends holds and forgets released grants whose time is over. Returns the ended holds, whose vGPUs the caller removes. If the
+  // store fails, nothing ends before it works again.
   std::vector<Ticket::Grant> Expire(int64_t now_ms);
 
   // Null: it is not known.
@@ -65,7 +66,7 @@ class GrantLedger {
 
  private:
   using Grants = std::map<Ticket::Grant, LedgerGrant>;
-  // What orders have changed and the store does not have yet. Nothing: the grant is forgotten.
+  // Changes by orders that are not stored yet. nullopt: the grant is forgotten.
   using Changes = std::map<Ticket::Grant, std::optional<LedgerGrant>>;
 
   explicit GrantLedger(Store& store) : store_(store) {}

@@ -12,9 +12,9 @@ struct LedgerGrant {
   enum class State : uint8_t { kHeld = 0, kGranted = 1, kReleased = 2 };
   State state = State::kHeld;
   int64_t until_ms = 0;  // kHeld: the hold's end; kReleased: the end of its last ticket; else 0
-  // What it has here: of the grant when it was granted, or the last one before; of kReleased the grant alone.
+  // The ticket of the last hold, which a confirmation does not change; of kReleased: only its grant.
   Ticket ticket{};
-  // kHeld: it was released before, and its last ticket of then ends at that time. 0: it was not.
+  // kHeld: the grant was released before, and its last ticket from before expires at this time. 0: it was not.
   int64_t released_until_ms = 0;
 
   friend bool operator==(const LedgerGrant&, const LedgerGrant&) = default;

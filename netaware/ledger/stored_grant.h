@@ -1,4 +1,4 @@
-// A ledger's grants as a store has them. Pure; any thread.
+// The stored form of a ledger's grants and epoch. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ std::string KeyOf(const Ticket::Grant& grant);
 
 std::string StoredForm(const LedgerGrant& grant);
 std::string StoredForm(uint64_t epoch);
-// kProtocolViolation: that is none.
+// kProtocolViolation: the value is damaged.
 Result<LedgerGrant> StoredGrant(std::string_view value);
 Result<uint64_t> StoredEpoch(std::string_view value);
 

@@ -26,7 +26,7 @@ namespace {
 
 using control::v1::VgpuList;
 
-// What GrantVgpus::CallDone() is told.
+// The status that GrantVgpus::CallDone() receives. `too_late`: the gRPC code that counts as success.
 Status StatusOf(const grpc::Status& status, grpc::StatusCode too_late) {
   if (status.ok() || status.error_code() == too_late) return Status::Ok();
   StatusCode code = StatusCode::kInvalidArgument;
@@ -43,7 +43,7 @@ Status StatusOf(const grpc::Status& status, grpc::StatusCode too_late) {
   return Status(code, Printable(status.error_message()));
 }
 
-// Lists, one behind the other, until the stream ends.
+// Receives one list after another until the stream ends.
 class Watcher : public grpc::ClientReadReactor<VgpuList> {
  public:
   explicit Watcher(std::function<void(const VgpuList&)> seen) : seen_(std::move(seen)) {}
@@ -115,7 +115,7 @@ Result<ServerReport> BrokerLine::AskServer(const ServerQuery& query) const {
   return server.ok() ? QueryServer(*server, server_path_, query, deadline_ns) : server.status();
 }
 
-// How each device is connected to the others; nothing where a server has no NVML to say it.
+// The connections of each device to the others; empty for a server without NVML, which cannot report them.
 std::vector<std::vector<ServerReport::Value>> BrokerLine::LinksOf(size_t devices) const {
   std::vector<std::vector<ServerReport::Value>> links(devices);
   for (uint32_t device = 0; devices > 1 && device < devices; ++device) {
@@ -166,7 +166,7 @@ Status BrokerLine::Follow(bool* was_there) {
 void BrokerLine::Call(const GrantVgpus::Call& call) {
   const std::string name = call.vgpu.name;
   const bool creates = call.kind == GrantVgpus::Call::Kind::kCreate;
-  // A broker that has it already, or has it no more, was asked by a node before this one, or is to be asked no more.
+  // ALREADY_EXISTS and NOT_FOUND count as success: an earlier node made the call, or the vGPU is in the requested state anyway.
   const auto done = [this, name, too_late = creates ? grpc::StatusCode::ALREADY_EXISTS : grpc::StatusCode::NOT_FOUND](
                         const grpc::Status& status) {
     queue_.Push([this, name, result = StatusOf(status, too_late)] { listener_.done(name, result); });

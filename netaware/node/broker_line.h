@@ -1,11 +1,11 @@
-// The node's connection to the control API of its server's broker, which is made again whenever it ends.
+// The node's connection to the control API of its server's broker. It reconnects whenever the connection ends.
 //
 //   BrokerLine line("unix:/run/tessera/tessera.sock.control", "/run/tessera/tessera.sock", means, queue, {...});
 //   line.Start();
 //   line.Call(call);
 //
-// The functions are called in the node's thread, and all of this is called there. A thread of its own connects, and asks the
-// server what its GPUs are; it goes on until the process ends.
+// All methods are called in the node's thread, and the listener's functions run there too. A separate thread connects, and
+// queries the server for the description of its GPUs; that thread runs until the process ends.
 #pragma once
 
 #include <functional>
@@ -26,16 +26,16 @@ namespace tessera {
 
 class BrokerLine {
  public:
-  static constexpr int kAnswerS = 5;  // for a call
+  static constexpr int kAnswerS = 5;  // the deadline of one call, in s
 
   struct Listener {
-    std::function<void(std::map<std::string, ServerDevice>)> described;  // by UUID, before the first list
+    std::function<void(std::map<std::string, ServerDevice>)> described;  // by GPU UUID; called before the first list
     std::function<void(ServerVgpus)> list;
     std::function<void(const std::string& vgpu, const Status&)> done;  // as GrantVgpus::CallDone() takes it
     std::function<void()> lost;
   };
 
-  // `queue` outlives the process's threads.
+  // `queue` has to outlive all threads of the process.
   BrokerLine(std::string control_url, std::string server_path, NodeMeans means, NodeQueue& queue, Listener listener)
       : control_url_(std::move(control_url)),
         server_path_(std::move(server_path)),
@@ -43,7 +43,7 @@ class BrokerLine {
         queue_(queue),
         listener_(std::move(listener)) {}
 
-  // Once.
+  // Called once.
   void Start();
   void Call(const GrantVgpus::Call& call);
 
@@ -60,7 +60,7 @@ class BrokerLine {
   const NodeMeans means_;
   NodeQueue& queue_;
   const Listener listener_;
-  std::shared_ptr<Stub> stub_;  // of the node's thread; null: there is no broker
+  std::shared_ptr<Stub> stub_;  // used by the node's thread alone; null: no broker is connected
 };
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// The node's end of the pair that it shares with its tesserad (protocol/node/node_line.h). One thread; nothing waits.
+// The node's end of its socket pair with tesserad (protocol/node/node_line.h). One thread; no call blocks.
 #pragma once
 
 #include <cstddef>
@@ -13,13 +13,14 @@ namespace tessera {
 
 class DaemonLine {
  public:
-  static constexpr size_t kUnsentMax = 4'096;  // a daemon that reads none of so many has gone wrong
+  static constexpr size_t kUnsentMax = 4'096;  // answers that wait for tesserad to read; further ones are dropped
 
   explicit DaemonLine(UniqueFd socket) : socket_(std::move(socket)) {}
 
   int fd() const { return socket_.get(); }
   short events() const;  // for poll(2)
-  // What has come, and what could not go before. False: tesserad has gone, or sends what cannot be read.
+  // Sends the answers that did not fit before, then handles the questions that have arrived. False: tesserad has ended, or a
+  // message cannot be received.
   bool Tend(const std::function<void(TicketQuestion)>& asked);
   void Send(const TicketAnswer& answer);
 

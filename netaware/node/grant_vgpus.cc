@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view kPrefix = "grant-";
 constexpr size_t kGrantDigits = 32;
 
-// As NVIDIA's tools write it.
+// The form that NVIDIA's tools print.
 std::string UuidText(const std::array<std::byte, 16>& uuid) {
   std::string text = "GPU";
   for (size_t i = 0; i < uuid.size(); ++i) {
@@ -88,7 +88,7 @@ void GrantVgpus::Lost() {
 
 void GrantVgpus::CallDone(const std::string& name, const Status& status, int64_t now_ms) {
   const auto call = calls_.find(name);
-  if (call == calls_.end()) return;  // of a connection that has gone
+  if (call == calls_.end()) return;  // the call was on a connection that has ended
   if (status.ok()) {
     if (call->second.kind == Call::Kind::kCreate) {
       there_[name] = {call->second.vgpu.gpu, true};

@@ -1,13 +1,14 @@
-// Which vGPUs the grants of this server are at its broker, what of them is there, and which calls bring the one to the other.
+// Compares the vGPUs that the server's grants need with the vGPUs that the broker has, and returns the calls that remove the
+// difference.
 //
 //   GrantVgpus vgpus;
-//   vgpus.Take(list);                                                   // the broker's whole list, at once and after each change
+//   vgpus.Take(list);                                                   // the broker's whole list, after each change
 //   for (GrantVgpus::Call& call : vgpus.Turn(ledger.grants(), now_ms)) broker.Send(call);
 //   vgpus.CallDone(call.vgpu.name, status, now_ms);
 //   if (vgpus.IsThere(ticket)) ...
 //
-// Lists and answers may cross: a call that comes too late (there already, or gone already) counts as done, so nothing is harmed.
-// Time is CLOCK_MONOTONIC in milliseconds, and an argument. Pure; one thread.
+// Lists and answers may cross: a call for a vGPU that exists already, or is deleted already, counts as done. Time is
+// CLOCK_MONOTONIC in milliseconds, and an argument. Pure; one thread.
 #pragma once
 
 #include <cstdint>
@@ -27,53 +28,53 @@ namespace tessera {
 
 // A vGPU's name: "grant-", 32 digits, "-", and its place in the part from 0.
 std::string GrantVgpuName(const Ticket::Grant& grant, size_t place);
-// nullopt: no grant's vGPU is named so.
+// nullopt: the name is not that of a grant's vGPU.
 std::optional<Ticket::Grant> GrantOfVgpu(std::string_view name);
-// What a session of the grant is in: its vGPUs' names, joined by '+'.
+// The names of the grant's vGPUs, joined by '+': a session of the grant uses all of them.
 std::string GrantVgpuNames(const Ticket& ticket);
-// As the broker is asked for it.
+// The vGPU at `place`, as the create call requests it from the broker.
 WantedVgpu WantedOf(const Ticket& ticket, size_t place);
 
 class GrantVgpus {
  public:
-  static constexpr int64_t kAgainMs = 1'000;    // after the broker refused
-  static constexpr int64_t kBusyAgainMs = 100;  // after it could not be asked
-  static constexpr int64_t kEndsMs = 3'000;     // in which the sessions of a vGPU that was deleted end
+  static constexpr int64_t kAgainMs = 1'000;    // retry delay after the broker refused
+  static constexpr int64_t kBusyAgainMs = 100;  // retry delay after the broker could not be reached
+  static constexpr int64_t kEndsMs = 3'000;     // the sessions of a deleted vGPU end within this time
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
   struct Call {
     enum class Kind { kCreate, kDelete };
     Kind kind = Kind::kCreate;
-    WantedVgpu vgpu{};  // of kDelete: the name and the GPU alone
+    WantedVgpu vgpu{};  // kDelete: only the name and the GPU are set
   };
 
   void Take(ServerVgpus list);
-  // The broker cannot be reached: calls that were under way get no answer.
+  // The connection to the broker is lost: pending calls get no answer.
   void Lost();
-  // Whether there is a list since the last Lost().
+  // True if a list has arrived since the last Lost().
   bool is_connected() const { return is_connected_; }
-  // The last list; it stays after Lost(). Null: there never was one.
+  // The last list; it stays after Lost(). Null: none has arrived yet.
   const ServerVgpus* list() const { return list_ ? &*list_ : nullptr; }
 
-  // Ok also of a vGPU that was there before, or gone. kUnavailable: the broker was not asked; another error: it refused. A
-  // refusal within kEndsMs after a delete of the same GPU does not count, since the driver takes a while to end a worker and the
-  // broker gives its part to nobody else before: the vGPU is asked for again.
+  // `status` is Ok also if the vGPU existed already, or was deleted already. kUnavailable: the call did not reach the broker;
+  // another error: the broker refused it. A refusal of a create within kEndsMs after a delete on the same GPU does not count:
+  // the driver takes a while to end a worker, and until then the broker does not hand out its part. The create is retried.
   void CallDone(const std::string& name, const Status& status, int64_t now_ms);
-  // What is to be called now, each once: deletes what is of no held or granted one, creates what these have not. The broker may
-  // take calls in another order, so what is created waits for what is deleted, kBusyAgainMs at most.
+  // Returns the calls to make now, each once: deletes of vGPUs that no held or granted grant needs, creates of vGPUs that such
+  // grants lack. The broker may carry out calls in another order, so creates wait for pending deletes, kBusyAgainMs at most.
   std::vector<Call> Turn(const std::map<Ticket::Grant, LedgerGrant>& grants, int64_t now_ms);
-  // When Turn() has something to do though nothing happens; kNever: not before.
+  // The next time at which Turn() has work to do without a new event; kNever: none.
   int64_t NextMs() const { return next_ms_; }
 
-  // The ledger has other grants than at the last Turn().
+  // The ledger's grants have changed since the last Turn().
   void LedgerChanged() { next_ms_ = 0; }
-  // What the broker refused of a grant is asked for anew, without waiting.
+  // Retries without delay the calls for this grant that the broker refused.
   void TryAnew(const Ticket& ticket);
-  // All vGPUs of the ticket are there.
+  // True if all vGPUs of the ticket exist.
   bool IsThere(const Ticket& ticket) const;
-  // One of the grant's is there, or may be.
+  // True if a vGPU of the grant exists, or a call for one is pending.
   bool IsAnyThere(const Ticket::Grant& grant) const;
-  // Why one of the ticket's is not there: what the broker said last; Ok: it has not refused.
+  // The broker's last error for a vGPU of the ticket; Ok: it has refused none.
   Status Refusal(const Ticket& ticket) const;
 
  private:
@@ -81,7 +82,8 @@ class GrantVgpus {
     Status why;
     int64_t again_ms = 0;
   };
-  // Not in force, or of another GPU (of the same grant's hold before): it is made anew.
+  // A vGPU at the broker. One that is not in force, or is on another GPU (from an earlier hold of the same grant), is deleted
+  // and made anew.
   struct Made {
     std::string gpu;
     bool is_in_force = false;
@@ -89,18 +91,18 @@ class GrantVgpus {
     bool Is(const WantedVgpu& wanted) const { return is_in_force && gpu == wanted.gpu; }
   };
 
-  // Whether sessions of a deleted vGPU may be what the broker has refused the call for.
+  // True if the broker may have refused the call because sessions of a deleted vGPU have not ended yet.
   bool IsInTheWay(const Call& call, int64_t now_ms);
   bool MayCall(const std::string& name, int64_t now_ms);
   bool MayCreate(int64_t now_ms);
 
   bool is_connected_ = false;
   std::optional<ServerVgpus> list_;
-  std::map<std::string, Made, std::less<>> there_{};     // by name, made by the API
-  std::map<std::string, Call, std::less<>> calls_{};     // under way
-  std::map<std::string, Failed, std::less<>> failed_{};  // last calls that failed
-  std::map<std::string, int64_t, std::less<>> ends_{};   // by GPU: until when sessions of a deleted vGPU may be there
-  int64_t deletes_since_ms_ = kNever;                    // one delete or another is under way since then
+  std::map<std::string, Made, std::less<>> there_{};     // by name; made by the control API
+  std::map<std::string, Call, std::less<>> calls_{};     // pending
+  std::map<std::string, Failed, std::less<>> failed_{};  // by name: the last call, if it failed
+  std::map<std::string, int64_t, std::less<>> ends_{};   // by GPU: the time until which sessions of a deleted vGPU may exist
+  int64_t deletes_since_ms_ = kNever;                    // since this time at least one delete has been pending
   int64_t next_ms_ = 0;
 };
 

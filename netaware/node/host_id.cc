@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kDigits = 8;
 constexpr size_t kMachineIdBytesMax = 4'096;
 
-// FNV-1a, which is the same in every build.
+// FNV-1a: every build computes the same value.
 uint32_t HashOf(std::string_view text) {
   uint32_t hash = 2'166'136'261;
   for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 16'777'619;

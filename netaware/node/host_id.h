@@ -1,16 +1,16 @@
-// How a server is called in a pool when nobody says.
+// The default name of a server in a pool.
 #pragma once
 
 #include <string>
 
 namespace tessera {
 
-// Of a host of this name and machine id, with a server at this socket: the name, "-" and 8 digits. Two hosts of one name, and two
-// servers of one host, have different ones; the same server has the same again. Pure.
+// The id of a server at the socket `server_path` of a host with this name and machine id: the name, "-" and 8 digits. Two hosts
+// of one name get different ids, and so do two servers of one host; the same server always gets the same id. Pure.
 std::string HostId(const std::string& host, const std::string& machine_id, const std::string& server_path);
-// Of this host.
+// The id of a server on this host.
 std::string HostIdHere(const std::string& server_path);
-// Whether it can be one: 1 to 63 characters that can be printed.
+// True if `text` can be a host id: 1 to 63 printable characters.
 bool IsHostId(const std::string& text);
 
 }  // namespace tessera

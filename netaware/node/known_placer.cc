@@ -21,7 +21,7 @@ constexpr const char* kKeysKey = "placer/keys";
 constexpr const char* kClockKey = "placer/clock";
 constexpr uint32_t kForm = 1;
 constexpr size_t kKeysMax = 64;
-constexpr size_t kKeyBytesMax = 1'000;  // PEM of an Ed25519 key has 113
+constexpr size_t kKeyBytesMax = 1'000;  // an Ed25519 key in PEM form has 113
 
 std::string TextOf(const Encoder& encoder) {
   return std::string(reinterpret_cast<const char*>(encoder.bytes().data()), encoder.bytes().size());

@@ -1,7 +1,7 @@
-// What a node knows of the placer of its pool, also while that is away and after a restart: the pool's name, whose tickets count,
-// and the placer's clock. In the store it is below "placer/".
+// A node's knowledge of its pool's placer: the pool's name, the keys whose tickets are valid, and the placer's clock. It stays
+// valid while the placer is away and after a restart of the node. In the store its keys begin with "placer/".
 //
-// One thread; the store outlives it.
+// One thread; the store has to outlive the object.
 #pragma once
 
 #include <cstdint>
@@ -22,23 +22,25 @@ struct NodeTime {
 
 class KnownPlacer {
  public:
-  // The placer's clock may have moved so far against CLOCK_REALTIME before that is stored anew.
+  // The offset of the placer's clock to CLOCK_REALTIME is stored again when it has changed by this much.
   static constexpr int64_t kDriftMs = 1'000;
 
-  // kInvalidArgument: what is stored is damaged, and the sentence names the key.
+  // kInvalidArgument: the stored state is damaged; the sentence names the key.
   static Result<KnownPlacer> Open(Store& store, NodeTime now);
 
-  // What a placer says when it takes this node. kInvalidArgument: it is of another pool, or a key is none.
+  // Checks the pool's name and the ticket keys of a placer's welcome. kInvalidArgument: the placer is of another pool, or a key
+  // is malformed.
   Status Check(const std::string& cluster, const std::vector<std::string>& keys) const;
-  // From now on that counts. Errors as of Check(), and kResourceExhausted: the store failed. Nothing has changed then.
+  // Stores the welcome's values, which are in force from now on. Errors: those of Check(), and kResourceExhausted if the store
+  // failed. After an error nothing has changed.
   Status Learn(const std::string& cluster, const std::vector<std::string>& keys, int64_t placer_ms, NodeTime now);
-  // Its clock, again.
+  // Updates the placer's clock.
   void Learn(int64_t placer_ms, NodeTime now);
 
-  // Empty: no placer was met yet.
+  // The pool's name; empty: this node has never reached a placer.
   const std::string& cluster() const { return cluster_; }
   const TicketKeys& keys() const { return keys_; }
-  // By the placer's clock; by this host's where no placer was met.
+  // The time by the placer's clock, in ms; by this host's clock if this node has never reached a placer.
   int64_t PlacerMs(NodeTime now) const { return now.steady_ms + offset_ms_; }
 
  private:
@@ -47,8 +49,8 @@ class KnownPlacer {
   Store* store_;
   std::string cluster_;
   TicketKeys keys_;
-  int64_t offset_ms_ = 0;       // of the placer's clock, to CLOCK_MONOTONIC
-  int64_t stored_wall_ms_ = 0;  // to CLOCK_REALTIME, as it is stored
+  int64_t offset_ms_ = 0;       // the placer's clock minus CLOCK_MONOTONIC
+  int64_t stored_wall_ms_ = 0;  // the placer's clock minus CLOCK_REALTIME, as stored
 };
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
-// tessera-node: joins a tesserad of this host to the pool of a placer. How it ends stands in README.md. It is two processes: the
-// one that was started enters a sandbox, and its child opens files and connects for it (protocol/keeper/helper.h).
+// tessera-node: joins a tesserad of this host to the pool of a placer. README.md lists its exit codes. It is two processes: the
+// started one enters a sandbox, and its child opens files and connects for it (protocol/keeper/helper.h).
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -20,7 +20,7 @@ namespace tessera {
 namespace {
 
 constexpr const char* kName = "tessera-node";
-constexpr uint64_t kStoreWaitNs = 5'000'000'000;  // for the node before this one to end
+constexpr uint64_t kStoreWaitNs = 5'000'000'000;  // the wait for the previous node to end
 constexpr useconds_t kStoreAgainUs = 50'000;
 
 Result<std::unique_ptr<Store>> OpenLedger(const std::string& path) {
@@ -36,7 +36,7 @@ Result<std::unique_ptr<Store>> OpenLedger(const std::string& path) {
   }
 }
 
-// Threads are left as they are.
+// Ends the process without waiting for its threads.
 [[noreturn]] void End(int code) { _exit(code); }
 
 int Run(const NodeOptions& options) {
@@ -46,7 +46,7 @@ int Run(const NodeOptions& options) {
   Result<std::unique_ptr<Store>> store = OpenLedger(options.state);
   if (!store.ok()) return Fail(kName, store.status(), kServiceCannotListen);
   if (const Status entered = EnterNodeSandbox(options); !entered.ok()) return Fail(kName, entered, kServiceInternal);
-  // As long as the process: threads go on with it.
+  // The helper line lives as long as the process: detached threads use it.
   const Status status = RunNode(options, *std::move(*helper).release(), **store, notice, [&] {
     if (options.daemon_fd < 0) {
       const std::string server = options.server_path.empty() ? "no server" : "server unix:" + options.server_path;
@@ -65,10 +65,10 @@ int main(int argc, char** argv) {
   using namespace tessera;
   NodeOptions options;
   if (const int code = ParseNodeOptions(argc, argv, &options); code >= 0) return code;
-  // Who has started it adds the time.
+  // tesserad adds the time to the log lines of a node that it started.
   SetLogName(kName, options.daemon_fd >= 0 ? LogTimes::kNever : LogTimes::kUnlessTerminal);
   SetLogLevel(options.log_level);
   RaiseDescriptorLimit();
-  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);  // of its helper, too
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);  // the helper inherits it
   End(Run(options));
 }

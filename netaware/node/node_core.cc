@@ -12,12 +12,13 @@
 namespace tessera {
 namespace {
 
-// Of a GPU's memory. Without a limit it may take all that there is.
+// The part of the GPU's memory that a vGPU may take. A vGPU without a limit may take all of it.
 uint64_t TakenBy(const ServerVgpu& vgpu, const ServerGpu& gpu) {
   return vgpu.memory_bytes == 0 ? gpu.memory_bytes : vgpu.memory_bytes + vgpu.processes * gpu.context_bytes;
 }
 
-// Contexts of processes beyond those that a grant has room for: the broker let them in since nobody was promised that memory.
+// The context memory of sessions beyond the grant's number of processes: the broker let them in because that memory was
+// promised to nobody.
 uint64_t BesideGrant(const ServerVgpu& vgpu, const ServerGpu& gpu) {
   return (vgpu.sessions - std::min(vgpu.sessions, vgpu.processes)) * gpu.context_bytes;
 }
@@ -38,7 +39,7 @@ Result<std::unique_ptr<NodeCore>> NodeCore::Open(Store& store, std::string serve
 Status NodeCore::Welcomed(const NodeWelcome& welcome, NodeTime now) {
   PlacerLost();
   if (welcome.epoch == 0) return OutOfBounds("the placer has no epoch");
-  // Another pool's epoch is not to be seen, and an older placer's keys are not to count.
+  // The order matters: the ledger must not record another pool's epoch, and an older placer's keys must not be stored.
   RETURN_IF_ERROR(placer_.Check(welcome.cluster, welcome.ticket_keys));
   RETURN_IF_ERROR(ledger_->See(welcome.epoch));
   RETURN_IF_ERROR(placer_.Learn(welcome.cluster, welcome.ticket_keys, welcome.now_ms, now));
@@ -55,7 +56,7 @@ void NodeCore::PlacerLost() {
 }
 
 void NodeCore::Take(NodeOrder order) {
-  if (epoch_ == 0) return;  // of a stream that this node has ended
+  if (epoch_ == 0) return;  // the order is from a stream that this node has ended
   const auto [known, is_new] = answers_.try_emplace(order.number, std::nullopt);
   if (!is_new) {
     if (known->second) out_.AnswerOrder(order.number, *known->second);
@@ -75,7 +76,7 @@ int64_t NodeCore::Turn(NodeTime now) {
   CarryOrders(now);
   for (const GrantVgpus::Call& call : vgpus_.Turn(ledger_->grants(), now.steady_ms)) out_.CallBroker(call);
   Settle(now);
-  // What was given up has vGPUs that are to go.
+  // Settle() may have given up grants: their vGPUs are deleted now.
   for (const GrantVgpus::Call& call : vgpus_.Turn(ledger_->grants(), now.steady_ms)) out_.CallBroker(call);
   return NextMs();
 }
@@ -93,7 +94,7 @@ void NodeCore::Expire(NodeTime now) {
   }
 }
 
-// What the ledger is to be asked, or why it is not.
+// Translates an order for the ledger, or returns the reason to refuse it.
 Status NodeCore::LedgerOrderOf(const NodeOrder& order, NodeTime now, LedgerOrder* carried) const {
   const std::optional<Ticket::Grant> grant = ParseGrant(order.grant);
   if (!grant) return OutOfBounds(fmt::format("'{}' is no grant", Printable(order.grant)));
@@ -115,7 +116,7 @@ Status NodeCore::LedgerOrderOf(const NodeOrder& order, NodeTime now, LedgerOrder
     return Status(StatusCode::kPermissionDenied,
                   fmt::format("the ticket is of epoch {} of the placer, and this stream of {}", ticket->epoch, epoch_));
   }
-  // Whether it is there, or was released, is the ledger's to say.
+  // The ledger checks later if the grant exists or was released.
   RETURN_IF_ERROR(CheckShown(*ticket, ticket->holder, TicketScene::Grant::kUnknown, now));
   const int64_t now_ms = placer_.PlacerMs(now);
   if (order.until_ms <= now_ms) return Status(StatusCode::kTimedOut, "the hold has ended before it came");
@@ -187,7 +188,7 @@ void NodeCore::GiveUp(const Ticket::Grant& grant, const Making& making, const St
   if (there != nullptr && there->state == LedgerGrant::State::kHeld) {
     const Ticket ticket = there->ticket;
     const Status cancelled = CarryOne(LedgerOrder::Kind::kCancel, ticket, 0, now);
-    // Then it ends with its time.
+    // If the cancel failed, the hold ends at its deadline.
     if (!cancelled.ok()) LogWarning("the hold of the grant {} is not taken back: {}", GrantText(grant), cancelled.message());
   }
   for (const uint64_t number : making.orders) AnswerOrder(number, why);

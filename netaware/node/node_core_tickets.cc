@@ -18,7 +18,7 @@ Status NodeCore::CheckShown(const Ticket& ticket, const std::string& holder, Tic
 }
 
 void NodeCore::AnswerTicket(uint64_t id, const std::string& holder, const Status& status, const std::string& vgpus) {
-  // Whoever shows tickets that are none can do so as often as he likes.
+  // A client can present invalid tickets any number of times, so the log is rate-limited.
   if (!status.ok()) LogStranger("a ticket that {} has shown is refused: {}", Printable(holder), status.message());
   out_.AnswerTicket(id, status, vgpus);
 }
@@ -37,7 +37,7 @@ void NodeCore::Ask(ShownTicket shown, NodeTime now) {
   }
   const int64_t until_ms = now.steady_ms + kTicketMs;
   if (state == TicketScene::Grant::kUnknown) {
-    // The ledger was lost, or the placer's order is behind its ticket.
+    // The ledger was lost, or the ticket has arrived before the placer's order.
     const Status held = CarryOne(LedgerOrder::Kind::kHold, *ticket, ticket->epoch, now);
     if (!held.ok()) return refuse(held);
     Making& making = making_[ticket->grant];

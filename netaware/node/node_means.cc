@@ -53,12 +53,12 @@ Status EnterNodeSandbox(const NodeOptions& options) {
   SandboxOptions sandbox = ServiceSandbox(Service::kNode, options.sandbox, options.private_root);
   sandbox.who = "nodes";
   sandbox.root_option = "";
-  // One that was started by hand is nobody's child in particular.
+  // A node that was started by hand does not end with its parent.
   sandbox.parent_death_signal = options.daemon_fd >= 0 ? SIGKILL : 0;
   SandboxReport report;
   RETURN_IF_ERROR(EnterSandbox(sandbox, &report));
   if (!report.protection.empty()) LogDebug("the sandbox of this process: {}", report.protection);
-  // tesserad has told of those that its node has.
+  // tesserad has already logged these gaps for a node that it started.
   const LogLevel level = options.daemon_fd >= 0 ? LogLevel::kDebug : LogLevel::kWarning;
   for (const std::string& gap : report.gaps) Log(level, "the sandbox of this process is not complete: {}", gap);
   return Status::Ok();

@@ -1,7 +1,7 @@
-// What the node does beyond its sandbox, by way of its helper (protocol/keeper/helper.h): functions that any thread may call, as
-// long as the process lives.
+// The node's actions outside its sandbox, which its helper carries out (protocol/keeper/helper.h). Any thread may call these
+// functions, until the process ends.
 //
-//   Result<std::unique_ptr<HelperLine>> helper = StartNodeHelper(options);    // before the second thread
+//   Result<std::unique_ptr<HelperLine>> helper = StartNodeHelper(options);    // before the process starts a second thread
 //   RETURN_IF_ERROR(EnterNodeSandbox(options));
 //   RunNode(options, MeansBy(**helper), ...);
 #pragma once
@@ -21,23 +21,23 @@ struct NodeMeans {
   RpcMeans placer;
   RpcMeans control;   // the broker's control API
   DialSocket server;  // as ConnectToServer()
-  // As ReplaceCertificate() of the node's own.
+  // ReplaceCertificate() for the node's own certificate.
   std::function<Status(const std::string& text)> replace_certificate;
 };
 
-// What a node says when nobody listens there.
+// Words for the error sentences when a connection fails.
 inline constexpr RpcPeer kPlacerPeer = {.what = "placer", .program = "tessera-placer"};
 inline constexpr RpcPeer kControlPeer = {.what = "control API", .program = "tesserad's control API"};
 inline constexpr const char* kWhenNoPlacer = "start tessera-placer, or correct --placer";
 inline constexpr const char* kWhenNoControl = "start tesserad with --control, or correct --control";
 
-// It may read the files of keys that `options` name, connect to the placer, the control API and the server, and replace the
+// The helper may read the key files that `options` name, connect to the placer, the control API and the server, and replace the
 // certificate.
 Result<std::unique_ptr<HelperLine>> StartNodeHelper(const NodeOptions& options);
-// `helper` outlives them.
+// `helper` has to outlive the returned functions.
 NodeMeans MeansBy(HelperLine& helper);
 
-// After the ledger was opened. Errors as of EnterSandbox().
+// Called after the ledger is open. Errors as from EnterSandbox().
 Status EnterNodeSandbox(const NodeOptions& options);
 
 }  // namespace tessera

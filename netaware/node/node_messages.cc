@@ -85,7 +85,7 @@ NodeOrder OrderOf(const control::v1::Order& message) {
     case control::v1::Order::CANCEL: order.kind = NodeOrder::Kind::kCancel; break;
     case control::v1::Order::CONFIRM: order.kind = NodeOrder::Kind::kConfirm; break;
     case control::v1::Order::RELEASE: order.kind = NodeOrder::Kind::kRelease; break;
-    default: break;  // of another release
+    default: break;  // the placer is of another release
   }
   const std::span<const std::byte> ticket = std::as_bytes(std::span(message.ticket()));
   order.ticket.assign(ticket.begin(), ticket.end());

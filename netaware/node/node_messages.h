@@ -1,4 +1,4 @@
-// Between the messages of protocol/control and what the node's core takes and gives. Pure; any thread.
+// Converts between the messages of protocol/control and the values of the node's core. Pure; any thread.
 #pragma once
 
 #include <map>
@@ -11,13 +11,13 @@
 
 namespace tessera {
 
-// What a server is, beside its vGPUs.
+// The description of a server, without its vGPUs.
 struct NodeServer {
   std::string server{};  // the host id
   std::string host{};    // HostDigest()
   std::vector<std::string> addresses{};
-  std::map<std::string, ServerDevice> devices{};  // by GPU's UUID
-  bool takes_tickets = true;                      // its tesserad asks this node what they are worth
+  std::map<std::string, ServerDevice> devices{};  // by GPU UUID
+  bool takes_tickets = true;                      // its tesserad asks this node to check tickets
 };
 
 ServerVgpus VgpusOf(const control::v1::VgpuList& list);

@@ -1,7 +1,7 @@
-// What threads have to tell the node's one thread: work that it does in the order in which it came.
+// A queue of work from other threads for the node's one thread, which does it in the order of arrival.
 //
 //   queue.Push([&] { core.TakeList(list); });        // any thread
-//   poll(queue.fd()), queue.Run();                   // the node's
+//   poll(queue.fd()), queue.Run();                   // the node's thread
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@ class NodeQueue {
 
   void Push(std::function<void()> work) EXCLUDES(mutex_);
   int fd() const { return event_.get(); }  // readable while there is work
-  // Does all that is there.
+  // Does all queued work.
   void Run() EXCLUDES(mutex_);
 
  private:

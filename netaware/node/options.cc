@@ -31,7 +31,7 @@ int ParseNodeOptions(int argc, char** argv, NodeOptions* options) {
   ServiceCommandLine line("tessera-node",
                           "Makes a host, and a tesserad there, known to a placer, and carries out what that orders.", kFooter,
                           *options);
-  line.app().remove_option(line.app().get_option("--hello-timeout"));  // nobody connects to it
+  line.app().remove_option(line.app().get_option("--hello-timeout"));  // this program accepts no connections
   std::string server;
   line.app()
       .add_option("--placer", options->placer,
@@ -90,14 +90,15 @@ int ParseNodeOptions(int argc, char** argv, NodeOptions* options) {
     }
   }
   for (std::string& address : options->addresses) address = AddressMeantBy(address);
-  // In its sandbox it may be another user, whose directory is another, and sees no files.
+  // These values are computed before the sandbox: in it the process may have another user, with another home directory, and
+  // sees no files.
   options->host = HostDigest();
   options->keys = LocateKeyFiles(TlsRole::kClient, options->keys);
   if (options->addresses.empty() && !server.empty()) {
     std::error_code error;
     options->addresses = {"unix:" + std::filesystem::absolute(options->server_path, error).lexically_normal().string()};
   }
-  // Of a host without a server there is one of each.
+  // A host without a server has one ledger and one host id, for the path "/".
   const std::string path = server.empty() ? "/" : options->server_path;
   if (options->host_id.empty()) options->host_id = HostIdHere(path);
   if (!IsHostId(options->host_id)) {

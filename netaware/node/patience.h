@@ -1,5 +1,5 @@
-// How long a line waits before it connects again, and what of its failures is to be logged: each reason once, until it is
-// another.
+// The delay before a connection is retried, and the choice of failures to log: a reason is logged once, until another one
+// follows it.
 //
 // Pure; one thread.
 #pragma once
@@ -16,9 +16,9 @@ class Patience {
   static constexpr int64_t kFirstMs = 100;
   static constexpr int64_t kLongestMs = 5'000;
 
-  // It failed: how long to wait.
+  // Called after a failure. Returns the delay before the next try.
   int64_t NextMs() { return std::exchange(next_ms_, std::min(2 * next_ms_, kLongestMs)); }
-  // It went well.
+  // Called after a success.
   void Reset() {
     next_ms_ = kFirstMs;
     said_.clear();

@@ -46,7 +46,7 @@ Status PlacerLine::Attach(bool* was_welcome) {
                                           [this, &stream](const control::v1::ToNode& message) { Heard(stream.get(), message); });
   queue_.Push([this, stream, &stub] { Began(stream, *stub); });
   const Status ended = stream->Wait();
-  // What it has said is behind this in the queue: `stream` and `welcome` are not gone before.
+  // Waits until the node's thread has handled the stream's messages, which are earlier in the queue and refer to `stream`.
   std::atomic<bool> is_told = false;
   queue_.Push([&] {
     welcome = is_welcome_;
@@ -71,7 +71,7 @@ void PlacerLine::Began(std::shared_ptr<PlacerStream> stream, control::v1::NodeSe
 }
 
 void PlacerLine::Heard(const PlacerStream* stream, const control::v1::ToNode& message) {
-  if (stream_.get() != stream) return;  // it is about to end
+  if (stream_.get() != stream) return;  // the message is from a stream that is ending
   heard_ms_ = NowMs();
   if (!message.has_welcome() && !is_welcome_) return End("it sends orders to a server that it has not taken");
   if (const Status status = listener_.heard(message); !status.ok()) return End(status.message());

@@ -1,13 +1,13 @@
-// The node's connection to the placer, which is made again whenever it ends: after 0.1 s, then twice as long each time, up to 5
-// s.
+// The node's connection to the placer. It reconnects whenever the stream ends: after 0.1 s, then after twice the delay each
+// time, up to 5 s.
 //
 //   PlacerLine line(url, keys, means, queue, {.registration = ..., .heard = ..., .lost = ...});
-//   line.Start();                      // the server is known: from then on
+//   line.Start();                      // once the server's description is known
 //   line.Send(message);
 //   line.Tend(now_ms);                 // every second
 //
-// The functions are called in the node's thread, and all of this is called there. A thread of its own connects; it goes on until
-// the process ends.
+// All methods are called in the node's thread, and the listener's functions run there too. A separate thread connects; it runs
+// until the process ends.
 #pragma once
 
 #include <cstdint>
@@ -26,25 +26,25 @@ namespace tessera {
 
 class PlacerLine {
  public:
-  static constexpr int64_t kSilentMs = 15'000;  // a stream that says nothing for so long is ended
+  static constexpr int64_t kSilentMs = 15'000;  // a stream without a message for this time is ended
 
   struct Listener {
-    std::function<control::v1::FromNode()> registration;  // of a stream that has begun
-    // Not Ok: the stream is ended.
+    std::function<control::v1::FromNode()> registration;  // returns the first message of a new stream
+    // Receives each message. Not Ok: the stream is ended.
     std::function<Status(const control::v1::ToNode&)> heard;
     std::function<void()> lost;
   };
 
-  // `queue` outlives the process's threads.
+  // `queue` has to outlive all threads of the process.
   PlacerLine(std::string url, KeyFiles keys, RpcMeans means, NodeQueue& queue, Listener listener)
       : url_(std::move(url)), keys_(std::move(keys)), means_(std::move(means)), queue_(queue), listener_(std::move(listener)) {}
 
-  // Does nothing the second time.
+  // Later calls do nothing.
   void Start();
   void Send(control::v1::FromNode message);
   void End(const std::string& why);
   void Tend(int64_t now_ms);
-  // The placer has taken this node by the present stream.
+  // True if the placer has accepted this node on the current stream.
   bool is_welcome() const { return stream_ != nullptr && is_welcome_; }
 
  private:
@@ -58,9 +58,9 @@ class PlacerLine {
   const RpcMeans means_;
   NodeQueue& queue_;
   const Listener listener_;
-  // Of the node's thread.
+  // Used by the node's thread alone.
   bool is_started_ = false;
-  std::shared_ptr<PlacerStream> stream_;  // null: there is none, or it is about to end
+  std::shared_ptr<PlacerStream> stream_;  // null: there is none, or it is ending
   bool is_welcome_ = false;
   int64_t heard_ms_ = 0;
 };

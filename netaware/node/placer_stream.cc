@@ -8,7 +8,7 @@ namespace tessera {
 
 void PlacerStream::Begin(control::v1::NodeService::Stub& stub) {
   stub.async()->Attach(&context_, this);
-  AddHold();  // writes come from other threads, until a read has failed
+  AddHold();  // other threads start writes until a read fails: the hold keeps the call open
   StartRead(&read_);
   StartCall();
 }

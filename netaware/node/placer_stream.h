@@ -1,10 +1,11 @@
-// One stream of NodeService.Attach. What comes is given to the node's thread by its queue; no more is read than that can follow.
+// One stream of NodeService.Attach. It passes the received messages to the node's thread by its queue, and stops reading while
+// kReadAhead messages wait there.
 //
 //   const auto stream = std::make_shared<PlacerStream>(queue, [&](const ToNode& message) { ... });
 //   stream->Begin(*stub);                     // once
-//   stream->Send(message);                    // any thread; nothing, once the stream has ended
+//   stream->Send(message);                    // any thread; does nothing after the end of the stream
 //   stream->End("heard nothing for 15 s");    // any thread
-//   const Status why = stream->Wait();        // another thread than that of the queue
+//   const Status why = stream->Wait();        // any thread but the node's
 #pragma once
 
 #include <grpcpp/client_context.h>
@@ -27,17 +28,17 @@ class PlacerStream : public grpc::ClientBidiReactor<control::v1::FromNode, contr
                      public std::enable_shared_from_this<PlacerStream> {
  public:
   static constexpr size_t kReadAhead = 256;    // messages that wait for the node's thread
-  static constexpr size_t kUnsentMax = 4'096;  // and for the placer
+  static constexpr size_t kUnsentMax = 4'096;  // messages that wait for the placer
 
-  // `heard`: in the node's thread.
+  // `heard` runs in the node's thread.
   PlacerStream(NodeQueue& queue, std::function<void(const control::v1::ToNode&)> heard)
       : queue_(queue), heard_(std::move(heard)) {}
 
   void Begin(control::v1::NodeService::Stub& stub);
   void Send(control::v1::FromNode message) EXCLUDES(mutex_);
-  // The first reason counts.
+  // Ends the stream. Only the first reason is kept.
   void End(const std::string& why) EXCLUDES(mutex_);
-  // Until it has ended, and gRPC has no part of it any more: why.
+  // Blocks until the stream has ended and gRPC does not use it any more. Returns the reason.
   Status Wait() EXCLUDES(mutex_);
 
   void OnReadDone(bool ok) override;
@@ -54,9 +55,9 @@ class PlacerStream : public grpc::ClientBidiReactor<control::v1::FromNode, contr
 
   Mutex mutex_;
   ConditionVariable ended_;
-  std::deque<control::v1::FromNode> unsent_ GUARDED_BY(mutex_);  // the first one is being written, if any is
+  std::deque<control::v1::FromNode> unsent_ GUARDED_BY(mutex_);  // the first one is being written
   size_t unhandled_ GUARDED_BY(mutex_) = 0;
-  bool rests_ GUARDED_BY(mutex_) = false;  // nothing is being read
+  bool rests_ GUARDED_BY(mutex_) = false;  // reading is paused
   bool is_over_ GUARDED_BY(mutex_) = false;
   std::string why_ GUARDED_BY(mutex_);
   std::optional<Status> done_ GUARDED_BY(mutex_);

@@ -1,4 +1,4 @@
-// The node's one thread: the core, and the lines to placer, broker and tesserad.
+// The node's main loop, in one thread: the core, and the connections to placer, broker and tesserad.
 #pragma once
 
 #include <functional>
@@ -11,10 +11,10 @@
 
 namespace tessera {
 
-// Goes on until a signal ends it, or the tesserad of --daemon-fd. `ready`: called when it has begun. `notice` hears that it
-// lives, connects anew, and ends. kInvalidArgument: the ledger is damaged; kUnavailable: the helper has ended; else the sentence
-// of a system call that failed.
-// Signals are blocked in the calling thread from then on. The process ends soon after: threads go on.
+// Runs until a signal ends it, or until the tesserad of --daemon-fd ends. `ready` is called when the node has begun. `notice`
+// receives the node's heartbeat, its reconnects and its end. kInvalidArgument: the ledger is damaged; kUnavailable: the helper
+// has ended; other errors: a system call failed. The call blocks signals in the calling thread and leaves them blocked. The
+// process has to end soon after the return: detached threads still run.
 Status RunNode(const NodeOptions& options, HelperLine& helper, Store& store, ServiceNotice& notice,
                const std::function<void()>& ready);
 

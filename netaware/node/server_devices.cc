@@ -7,11 +7,12 @@
 namespace tessera {
 namespace {
 
-// NVML_TOPOLOGY_MULTIPLE: through PCIe switches alone, and no host bridge.
+// NVML_TOPOLOGY_MULTIPLE: a path through PCIe switches alone, without a host bridge.
 constexpr uint64_t kSwitchesAlone = 20;
 constexpr size_t kPciBytesMax = 32;
 
-// The first of the server's devices with which it shares PCIe switches, which may be itself.
+// The lowest number of a device that the device reaches through PCIe switches alone; the device's own number if there is no
+// lower one.
 std::optional<uint32_t> PciGroupOf(uint32_t device, const std::vector<ServerReport::Value>& readings) {
   std::optional<uint32_t> group;
   for (uint32_t other = 0; other < DeviceSnapshot::kDevicesMax; ++other) {

@@ -1,4 +1,4 @@
-// What a server's GPUs are, and where in its host, as tesserad reports it. Pure; any thread.
+// Descriptions of a server's GPUs and their places in the host, from tesserad's report. Pure; any thread.
 #pragma once
 
 #include <map>
@@ -11,7 +11,8 @@
 
 namespace tessera {
 
-// By UUID. `links`: of each device of the snapshot the readings that ServerQuery::Ask::kLinks is answered with, or none.
+// Returns the devices by UUID. `links`: for each device of the snapshot the readings of the answer to ServerQuery::Ask::kLinks,
+// or none.
 std::map<std::string, ServerDevice> DevicesOf(const DeviceSnapshot& snapshot,
                                               const std::vector<std::vector<ServerReport::Value>>& links);
 

@@ -1,4 +1,4 @@
-// A server's vGPUs and GPUs, as its broker tells of them, and a vGPU that it is asked for. Plain values.
+// A server's vGPUs and GPUs, as its broker reports them, and a vGPU to request from it. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,18 @@ struct ServerVgpu {
   uint64_t memory_bytes = 0;  // 0: no limit
   uint32_t processes = 1;     // whose contexts have room beside that
   uint32_t sessions = 0;
-  bool is_of_api = true;    // made by the control API, which can delete it
-  bool is_in_force = true;  // else it has a name alone, and can be deleted
+  bool is_of_api = true;    // made by the control API, which can also delete it
+  bool is_in_force = true;  // false: it has a name alone, and can be deleted
 
   friend bool operator==(const ServerVgpu&, const ServerVgpu&) = default;
 };
 
 struct ServerGpu {
   std::string uuid{};
-  uint64_t memory_bytes = 0;   // that vGPUs with a limit and a context for each may have together; 0: not known
-  uint64_t context_bytes = 0;  // that a context takes; 0: not known
-  double kept_share = 0;       // of its time, that is for sessions without a vGPU of their own
-  std::vector<std::string> isolations{}, priorities{};  // that it has; none: a broker that does not say
+  uint64_t memory_bytes = 0;                            // for vGPUs with a limit, including their contexts; 0: not known
+  uint64_t context_bytes = 0;                           // the size of one context; 0: not known
+  double kept_share = 0;                                // the share of its time for sessions without a vGPU of their own
+  std::vector<std::string> isolations{}, priorities{};  // the supported ones; empty: the broker does not report them
 
   friend bool operator==(const ServerGpu&, const ServerGpu&) = default;
 };
@@ -38,12 +38,12 @@ struct ServerVgpus {
   friend bool operator==(const ServerVgpus&, const ServerVgpus&) = default;
 };
 
-// What a GPU is, and where in its host.
+// The description of a GPU and its place in the host.
 struct ServerDevice {
   std::string model{};
   std::string pci{};                    // "0000:02:00.0"; empty: not known
-  std::optional<uint32_t> numa{};       // the nearest node; nothing: not known
-  std::optional<uint32_t> pci_group{};  // that of the server's GPUs that reach it without a host bridge; nothing: not known
+  std::optional<uint32_t> numa{};       // the nearest NUMA node; nullopt: not known
+  std::optional<uint32_t> pci_group{};  // GPUs of one group reach each other without a host bridge; nullopt: not known
 
   friend bool operator==(const ServerDevice&, const ServerDevice&) = default;
 };
@@ -57,7 +57,7 @@ struct WantedVgpu {
   uint32_t processes = 1;     // whose contexts have room beside that
   std::string isolation{};    // as VgpuSpec of protocol/control/vgpu.proto
   std::string priority{};     // likewise
-  std::string owner{};        // who alone may use it
+  std::string owner{};        // the only holder who may use it
 
   friend bool operator==(const WantedVgpu&, const WantedVgpu&) = default;
 };

@@ -1,4 +1,4 @@
-// The filters that refuse GPUs for a job, and the sentence that says what they refused. Pure.
+// The filters that refuse GPUs for a job, and the sentence about their refusals. Pure.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace tessera {
 
-// How to look at a pool: as it is at a time, or as if every server were there and nothing taken.
+// A view of a pool: as it is at a time, or (`empty`) as if every server were there and nothing were taken.
 struct FilterView {
   static constexpr std::string_view kOtherHost =
       "is of another host, where nobody knows this user: ask at the placer's tls:// address with a certificate ('tessera keys "
@@ -23,7 +23,7 @@ struct FilterView {
 
   // The reason why this server has nothing for the job; empty: it may have something.
   std::string NotOffered(std::string_view id, const Inventory::Server& server, const Wish& wish) const {
-    // A host that restarts gets another id. So a server that is away may come back with the right one.
+    // A host gets another id when it restarts. So a server that is away may come back with the right one.
     if (!wish.host.empty() && server.joined && server.host != wish.host) return std::string(kOtherHost);
     if (empty) return "";
     return avoided != nullptr && avoided->contains(id) ? "has refused it lately" : server.NotOffered(now_ns);
@@ -34,12 +34,12 @@ struct FilterView {
 // Counts what each filter refused.
 class Refusals {
  public:
-  // Whether a filter refuses this GPU; counts it. `not_offered`: FilterView::NotOffered() of its server.
+  // True if a filter refuses this GPU. Counts the refusal. `not_offered`: FilterView::NotOffered() of its server.
   bool Refuse(const Wish& wish, const std::string& not_offered, const Inventory::Gpu& gpu, const GpuAmount& wanted,
               const FilterView& view);
-  // For people: how many GPUs each filter refused, and how the wish would have to change for the nearest one.
+  // For people: the number of GPUs that each filter refused, and the change of the wish that the nearest one needs.
   std::string Sentence(const Wish& wish) const;
-  // How many GPUs none of them refused.
+  // The number of GPUs that no filter refused.
   uint32_t fit() const;
   uint32_t looked_at() const { return looked_at_; }
 
@@ -54,7 +54,7 @@ class Refusals {
   uint32_t kept_least_ = kWholeShare;                           // of GPUs that kKept refused
   uint32_t share_most_ = 0;                                     // that kShare refused
   uint64_t memory_most_ = 0;                                    // that kMemory refused, less contexts
-  uint64_t contexts_most_ = 0;                                  // what contexts would take on a GPU that kMemory refused
+  uint64_t contexts_most_ = 0;                                  // the memory for contexts on a GPU that kMemory refused
   std::set<std::string, std::less<>> servers_;                  // the reasons of servers that kServer refused
 };
 

@@ -26,11 +26,11 @@ struct Fitting {
   auto Order() const { return std::tuple(Worth(), gpu); }
 };
 
-// Where GPUs are, from the largest place to the smallest: the NUMA node, the PCIe switches.
+// The places of a GPU, from the largest to the smallest: the NUMA node, the PCIe switches.
 using Level = std::optional<uint32_t> Fitting::*;
 constexpr Level kLevels[] = {&Fitting::numa, &Fitting::pci_group};
 
-// `count` of GPUs that are equally good: in few places, those where `chosen` are already before others.
+// Takes `count` of GPUs that are equally good, in few places. Places that have some of `chosen` come first.
 void TakeTogether(const std::vector<Fitting>& from, size_t count, std::span<const Level> levels, std::vector<Fitting>* chosen) {
   if (levels.empty()) {
     chosen->insert(chosen->end(), from.begin(), from.begin() + static_cast<ptrdiff_t>(count));
@@ -40,7 +40,7 @@ void TakeTogether(const std::vector<Fitting>& from, size_t count, std::span<cons
   std::map<std::optional<uint32_t>, std::vector<Fitting>> groups;
   for (const Fitting& gpu : from) groups[gpu.*level].push_back(gpu);
   while (count > 0) {
-    // The one with just as many as are missing, else the one with most.
+    // Among equal places, the smallest group that has enough, else the largest group.
     const auto order = [&](const auto& group) {
       const auto is_there = [&](const Fitting& gpu) { return gpu.*level == group.first; };
       const bool is_new = std::none_of(chosen->begin(), chosen->end(), is_there);
@@ -61,7 +61,7 @@ struct Candidate {
   std::vector<Fitting> gpus;  // the best first
 
   size_t size() const { return std::min(gpus.size(), Placement::kGpusOfPartMax); }
-  // Its `count` best; of those that are equally good, such as are near one another.
+  // Its `count` best GPUs; among equally good ones, those that are near one another.
   std::vector<Fitting> Best(size_t count) const {
     if (count < 2) return {gpus.begin(), gpus.begin() + static_cast<ptrdiff_t>(count)};
     const auto worth = gpus[count - 1].Worth();
@@ -71,7 +71,7 @@ struct Candidate {
     TakeTogether({first, end}, count - best.size(), kLevels, &best);
     return best;
   }
-  // Of its `count` best: how much would be left. Those that are equally good leave as much.
+  // The share and memory left of its `count` best GPUs. Equally good ones leave the same.
   std::pair<uint64_t, uint64_t> Left(size_t count) const {
     std::pair<uint64_t, uint64_t> left{0, 0};
     for (size_t i = 0; i < count; ++i) {
@@ -80,7 +80,7 @@ struct Candidate {
     }
     return left;
   }
-  // In how many NUMA nodes they are, and on how many PCIe switches.
+  // The number of NUMA nodes, and of PCIe switches, of its `count` best GPUs.
   std::pair<size_t, size_t> Places(size_t count) const {
     std::set<std::optional<uint32_t>> nodes, switches;
     for (const Fitting& gpu : Best(count)) {
@@ -93,7 +93,7 @@ struct Candidate {
 
 bool IsBetter(const Candidate& a, const Candidate& b, size_t count) {
   if (const auto left = a.Left(count), other = b.Left(count); left != other) return left < other;
-  // Nearly all jobs have one GPU, and pools many servers that are equally good for them.
+  // A single GPU has a single place: most jobs skip this comparison, which many equally good servers would repeat.
   if (count > 1) {
     if (const auto places = a.Places(count), other = b.Places(count); places != other) return places < other;
   }
@@ -129,7 +129,7 @@ ChosenPart PartOf(const Candidate& candidate, size_t count) {
   return part;
 }
 
-// The best candidate that has `count`: fewest more than that if `tightly`, then least left.
+// The best candidate with at least `count` GPUs: if `tightly`, one with the fewest GPUs; then the one with the least left.
 std::vector<Candidate>::iterator BestWith(std::vector<Candidate>& candidates, size_t count, bool tightly) {
   auto best = candidates.end();
   for (auto one = candidates.begin(); one != candidates.end(); ++one) {
@@ -141,7 +141,7 @@ std::vector<Candidate>::iterator BestWith(std::vector<Candidate>& candidates, si
   return best;
 }
 
-// Empty: they are not there.
+// Empty: the candidates do not have enough GPUs.
 std::vector<ChosenPart> Choose(std::vector<Candidate> candidates, const Wish& wish) {
   std::vector<ChosenPart> parts;
   size_t missing = wish.gpus;
@@ -151,7 +151,7 @@ std::vector<ChosenPart> Choose(std::vector<Candidate> candidates, const Wish& wi
     if (next == candidates.end()) {
       if (wish.same_server) return {};
       next = std::max_element(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
-        // Of those with equally many the one with the least left, so it must come out as the largest.
+        // Among candidates with equally many GPUs, the one with the least left has to compare as the largest.
         return a.size() != b.size() ? a.size() < b.size() : IsBetter(b, a, a.size());
       });
     }
@@ -174,7 +174,7 @@ bool HasGpus(const Inventory& pool) {
   return std::ranges::any_of(pool.servers(), [](const auto& server) { return !server.second.gpus.empty(); });
 }
 
-// Servers with GPUs that may come back with more than is known of them; empty: all are there.
+// For people: the servers that are away, and may come back with more GPUs than are known; empty: none.
 std::string AwaitedOf(const Inventory& pool, int64_t now_ns) {
   std::string text;
   for (const auto& [id, server] : pool.servers()) {

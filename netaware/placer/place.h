@@ -2,12 +2,12 @@
 //
 //   const Placement found = Place(pool, {.gpus = 2, .share = 500'000, .memory_bytes = 20 << 30}, now_ns);
 //
-// Of the GPUs that fit the best is the one with the least time left over, then the one with the least memory left over. After
-// that the server's id and the GPU's number decide, so that equal pools give equal answers. All GPUs come from one server if any
-// has enough. Otherwise they come from as few servers as possible: first those with the most GPUs that fit, and for the rest the
-// one with the fewest to spare. Among equally good GPUs of a server those of one NUMA node are preferred, and there those of the
-// same PCIe switches. Servers with equally good GPUs are compared in the same way. All GPUs with an unknown place count as one
-// place.
+// The best GPU that fits is the one with the least time left over, then the one with the least memory left over. After that the
+// server's id and the GPU's number decide, so that equal pools give equal answers. All GPUs come from one server if any has
+// enough. Otherwise they come from as few servers as possible: first those with the most GPUs that fit, and for the rest the
+// one with the fewest to spare. Among equally good GPUs of a server those of one NUMA node are preferred, and there those of
+// the same PCIe switches. Servers with equally good GPUs are compared in the same way. All GPUs with an unknown place count as
+// one place.
 //
 // Pure; any thread.
 #pragma once
@@ -35,19 +35,19 @@ struct ChosenPart {
 };
 
 struct Placement {
-  // The servers that a process can reach, and the GPUs of each that one ticket can have.
+  // The most servers that a process can reach, and the most GPUs of a server in one ticket.
   static constexpr size_t kPartsMax = 8;
   static constexpr size_t kGpusOfPartMax = 8;
 
   enum class Outcome {
     kPlaced,
-    kWaits,  // it would fit if others ended; or a server is away, or none has ever joined, and it may bring what is missing
+    kWaits,  // it would fit if others ended, or a server that is away or has not joined yet may bring the missing GPUs
     kNever,  // every server is there, and it would not fit if nothing were taken
   };
   Outcome outcome = Outcome::kNever;
   std::vector<ChosenPart> parts{};  // of kPlaced
-  std::string reason{};             // else: how many GPUs each filter refused, and what would fit
-  uint32_t looks = 0;               // at a GPU: what it took to find this out
+  std::string reason{};             // else: the number of GPUs that each filter refused, and the wish that would fit
+  uint32_t looks = 0;               // the number of looks at a GPU that this took
 };
 
 // `avoided`: servers that get no part of this job now, whatever is free there.

@@ -16,7 +16,7 @@ uint64_t ContextsOf(const PoolGpu& gpu, uint32_t processes) {
 }
 
 uint64_t DefaultMemory(const PoolGpu& gpu, uint32_t share, uint32_t processes) {
-  // 128 bits: a share of 100,000 GiB is more than 64 have.
+  // 128 bits: 100,000 GiB times a share needs more than 64.
   const auto part = static_cast<uint64_t>(static_cast<unsigned __int128>(gpu.all.memory_bytes) * share / kWholeShare);
   return (part - std::min(part, ContextsOf(gpu, processes))) / kPieceBytes * kPieceBytes;
 }

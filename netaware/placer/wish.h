@@ -1,4 +1,4 @@
-// What a job asks of a pool, and how much of a GPU that takes. Pure; any thread.
+// A job's wish for GPUs of a pool, and the amount of a GPU that it takes. Pure; any thread.
 #pragma once
 
 #include <compare>
@@ -29,14 +29,14 @@ struct Wish {
   friend auto operator<=>(const Wish&, const Wish&) = default;
 };
 
-// What a job's contexts take of this GPU.
+// The memory that a job's contexts take on this GPU, in bytes.
 uint64_t ContextsOf(const PoolGpu& gpu, uint32_t processes);
 
-// The same share of the memory as `share` is of the time, less the contexts. So jobs with equal shares fill time and memory
-// alike. In whole pieces of 2 MiB; 0: the contexts leave nothing.
+// The default memory in bytes: the same part of the GPU's memory as `share` is of its time, less the contexts. So jobs with
+// equal shares fill time and memory alike. A multiple of 2 MiB; 0: the contexts leave nothing.
 uint64_t DefaultMemory(const PoolGpu& gpu, uint32_t share, uint32_t processes);
 
-// What a job takes of this GPU: its share, its memory and its contexts.
+// The amount that a job takes of this GPU: its share, its memory and its contexts.
 GpuAmount AmountOf(const Wish& wish, const PoolGpu& gpu);
 
 }  // namespace tessera

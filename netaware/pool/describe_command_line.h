@@ -1,4 +1,4 @@
-// The command `describe`, as AddPoolCommands() has it.
+// The command `describe`, for AddPoolCommands().
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-// `options` is filled in when it is parsed, and outlives `app`.
+// The parse fills in `options`, which has to outlive `app`.
 void AddDescribeCommand(CLI::App& app, PoolOptions* options);
 
 }  // namespace tessera

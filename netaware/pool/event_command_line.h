@@ -1,4 +1,4 @@
-// The command lines of `tessera events` and `tessera audit`, as pool_command_line.h.
+// The command lines of `tessera events` and `tessera audit`, for AddPoolCommands().
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,4 @@
-// What of `tessera keys` asks a placer: `renew`, in `tessera` beside its other actions, and in tessera-admin.
+// The action of `tessera keys` that needs a placer: `renew`. Both tessera and tessera-admin have it.
 #pragma once
 
 #include <CLI/CLI.hpp>

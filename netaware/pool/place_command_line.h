@@ -1,4 +1,4 @@
-// The command `place`, as AddPoolCommands() has it.
+// The command `place`, for AddPoolCommands().
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-// `options` is filled in when it is parsed, and outlives `app`.
+// The parse fills in `options`, which has to outlive `app`.
 void AddPlaceCommand(CLI::App& app, PoolOptions* options);
 
 }  // namespace tessera

@@ -5,7 +5,7 @@
 namespace tessera {
 namespace {
 
-// Of what is told, the placer's words beside it too.
+// The longest reason: a job's message contains it together with the placer's words.
 constexpr size_t kReasonBytesMax = 160;
 
 }  // namespace

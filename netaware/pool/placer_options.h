@@ -1,4 +1,4 @@
-// Options that several commands of a pool have.
+// Options that several commands of a pool share.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,14 +11,14 @@ namespace tessera {
 
 // --placer alone.
 void AddPlacerAddress(CLI::App& command, PoolOptions* options);
-// --placer, and who shows himself there.
+// --placer, and the options of AddIdentity().
 void AddPlacer(CLI::App& command, PoolOptions* options);
 // --certificate, --key, --authority alone.
 void AddIdentity(CLI::App& command, PoolOptions* options);
 // -o text|json|yaml
 void AddTextOrData(CLI::App& command, PoolOptions* options);
 
-// Of what a job is told: empty, or what is wrong with it.
+// Checks the reason that a job receives. Returns the error; empty: none.
 std::string CheckReason(const std::string& reason);
 
 }  // namespace tessera

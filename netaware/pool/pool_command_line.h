@@ -1,5 +1,5 @@
-// The command line of a pool's commands, for the two programs that read it: tessera, which becomes tessera-admin, and
-// tessera-admin, which does it. So both have the same help, errors and completion.
+// The command line of a pool's commands. Two programs read it: tessera, which becomes tessera-admin, and tessera-admin, which
+// carries out the commands. So both have the same help, errors and completion.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -8,8 +8,8 @@
 
 namespace tessera {
 
-// The commands of `app` that ask a placer: get, grants, cordon, uncordon, drain, remove, place, describe, events, audit.
-// `options` is filled in when one of them is parsed, and outlives `app`.
+// Adds the commands that need a placer to `app`: get, grants, cordon, uncordon, drain, remove, place, describe, events, audit.
+// The parse of one of them fills in `options`, which has to outlive `app`.
 void AddPoolCommands(CLI::App& app, PoolOptions* options);
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// The commands `cordon`, `uncordon`, `drain` and `remove`, as AddPoolCommands() has them.
+// The commands `cordon`, `uncordon`, `drain` and `remove`, for AddPoolCommands().
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-// `options` is filled in when one of them is parsed, and outlives `app`.
+// The parse of one of them fills in `options`, which has to outlive `app`.
 void AddServerCommands(CLI::App& app, PoolOptions* options);
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
-// The command lines of `tessera status` and `tessera top`, as far as they are of a pool. tessera adds those of a server, which it
-// carries out itself; tessera-admin adds who shows himself at the placer (AddIdentity).
+// The pool's options of `tessera status` and `tessera top`. tessera adds the options for a server, which it carries out itself;
+// tessera-admin adds the caller's certificate (AddIdentity).
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -8,7 +8,7 @@
 
 namespace tessera {
 
-// `options` is filled in when it is parsed, and outlives `app`.
+// The parse fills in `options`, which has to outlive `app`.
 CLI::App* AddStatusCommand(CLI::App& app, PoolOptions* options);
 CLI::App* AddTopCommand(CLI::App& app, PoolOptions* options);
 

@@ -30,11 +30,12 @@ class AdminCalls : public control::v1::AdminService::CallbackService {
                                  control::v1::PlanAnswer* answer) override;
 
  private:
-  // Does `act` for an administrator, and answers when the store has what it returned; an empty transaction: at once.
+  // Does `act` for an administrator, and answers when the store has the transaction that it returned; if that is empty, at
+  // once.
   using Act = std::function<Result<StoreTransaction>(PlacerCore& core, const std::string& holder, int64_t now_ms)>;
   grpc::ServerUnaryReactor* Change(grpc::CallbackServerContext* context, const char* action, const std::string& server,
                                    control::v1::ServerChange* change, Act act);
-  // Noted, and what he is told.
+  // Records a refusal, and returns its status.
   grpc::Status NotAllowed(const std::string& holder, const char* action, const std::string& server, const std::string& what);
 
   PlacerLoop& loop_;

@@ -61,7 +61,7 @@ Result<CertificateSigner::Signed> CertificateSigner::Sign(const CertificateDescr
   if (request.size() > kRequestBytesMax)
     return Status(StatusCode::kInvalidArgument, fmt::format("a request has {} bytes at most", kRequestBytesMax));
   const time_t ends = std::min<time_t>(now + days_ * kDayS, is_.ends);
-  // Whoever asks again and again is no more than a few records.
+  // Refuses early renewals, so that repeated requests make only a few records.
   if (ends - shown.ends < days_ * kDayS / kGainPart) {
     return Status(StatusCode::kResourceExhausted,
                   fmt::format("{} is valid until {}, and what is signed here hardly longer: it stays as it is", who,

@@ -1,4 +1,4 @@
-// Signs for whoever has a certificate of the same authority that ends: for that name, with that certificate's purposes.
+// Signs a new certificate for the owner of one of the same authority that expires soon, with the same name and purposes.
 //
 //   Result<std::unique_ptr<CertificateSigner>> signer = CertificateSigner::Open(directory, 7);
 //   Result<CertificateSigner::Signed> signed = (*signer)->Sign(shown, request, time(nullptr));
@@ -22,11 +22,11 @@ namespace tessera {
 class CertificateSigner {
  public:
   static constexpr size_t kRequestBytesMax = 16 * 1024;
-  static constexpr time_t kAgainS = 2;     // between two for one name
-  static constexpr time_t kGainPart = 10;  // of what a certificate is signed for, it lives that part longer than the one before
+  static constexpr time_t kAgainS = 2;     // between two certificates for one name
+  static constexpr time_t kGainPart = 10;  // a new one ends later than the old one by its life / kGainPart, or more
 
-  // The authority of `directory`, as `tessera keys authority` has made it. kPermissionDenied with what to do: a file is missing
-  // or cannot be read, others may read its key, it is no authority's, or its time is over.
+  // Reads the authority of `directory`, which `tessera keys authority` has made. kPermissionDenied, with the remedy: a file is
+  // missing or cannot be read, others may read the key, the certificate is no authority's, or it has expired.
   static Result<std::unique_ptr<CertificateSigner>> Open(const std::string& directory, uint32_t days);
   CertificateSigner(PemPair authority, CertificateDescription is, uint32_t days)
       : authority_(std::move(authority)), is_(std::move(is)), days_(days) {}
@@ -39,9 +39,9 @@ class CertificateSigner {
     time_t ends = 0;
     std::string serial;
   };
-  // `shown`: the certificate by which whoever asks has proved who he is. kPermissionDenied: it has expired, is another
-  // authority's, or an authority; kInvalidArgument: as of SignRequest(); kResourceExhausted: he was given one a moment ago, or
-  // has one that is valid for nearly as long.
+  // `shown`: the certificate that authenticates the caller. kPermissionDenied: it has expired, is another authority's, or an
+  // authority; kInvalidArgument: the request is too long, or an error of SignRequest(); kResourceExhausted: the caller was
+  // given one less than kAgainS ago, or has one that is valid for nearly as long.
   Result<Signed> Sign(const CertificateDescription& shown, const std::string& request, time_t now) EXCLUDES(mutex_);
 
  private:

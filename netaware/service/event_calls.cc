@@ -29,7 +29,7 @@ void FillIn(const AuditRecord& record, bool audit, Event* event) {
   if (audit) event->set_actor(record.actor);
 }
 
-// What somebody sees now: what he may is looked up again each second.
+// True for the records that a holder may see. His rights are looked up again each second.
 class Sight {
  public:
   Sight(RolesFile& roles, std::string holder, std::string of) : roles_(roles), holder_(std::move(holder)), of_(std::move(of)) {}
@@ -49,12 +49,12 @@ class Sight {
  private:
   RolesFile& roles_;
   const std::string holder_, of_;
-  std::string name_;  // whose it is what he asks for
+  std::string name_;  // the holder of the grants that he asks for
   std::chrono::steady_clock::time_point looked_{};
   bool all_ = false, none_ = true;
 };
 
-// One stream. It is its own until gRPC is done with it.
+// The stream of one watch. It owns itself until OnDone().
 class WatchStream : public grpc::ServerWriteReactor<Event>,
                     public EventWatcher,
                     public std::enable_shared_from_this<WatchStream> {
@@ -135,14 +135,14 @@ class WatchStream : public grpc::ServerWriteReactor<Event>,
   }
 
   EventLog& log_;
-  Sight sight_;  // of the store's thread
+  Sight sight_;  // used in the store's thread
   const bool audit_;
   std::shared_ptr<WatchStream> self_;      // until OnDone()
-  std::shared_ptr<EventWatches> watches_;  // null: it was refused
-  uint64_t number_ = 0;                    // there
+  std::shared_ptr<EventWatches> watches_;  // null: the call was refused
+  uint64_t number_ = 0;                    // in watches_
   Mutex mutex_;
   std::deque<Event> events_ GUARDED_BY(mutex_);  // the first one is being written
-  uint64_t more_after_ GUARDED_BY(mutex_) = 0;   // 0: all that is stored was taken
+  uint64_t more_after_ GUARDED_BY(mutex_) = 0;   // 0: all stored records were taken
   bool ended_ GUARDED_BY(mutex_) = false;
 };
 

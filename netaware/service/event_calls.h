@@ -1,5 +1,5 @@
-// The calls of those who want to know what happened (protocol/control/events.proto): who sees what. Answers come from the store's
-// thread; the one that decides has no part in it.
+// The calls of EventService (protocol/control/events.proto), with the rights to see events. Answers come from the store's
+// thread, without the loop's.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,14 @@
 
 namespace tessera {
 
-// Who watches, and whose oldest watch ends for a newer one. Each event is told to each: so there is an end to them. Any thread.
+// The watches of events. Each event is sent to each watch, so their number is bounded: beyond it, an oldest watch ends for a
+// newer one. Any thread.
 class EventWatches {
  public:
-  // Of those who run the placer, and as many of all others.
+  // These bounds hold for trusted holders (Standing::kTrusted), and again for all others.
   static constexpr HolderShares::Bounds kBounds{.of_holder = 64, .in_all = 1'024};
 
-  // Enters one. What ends it is called once at most, while it is here.
+  // Enters a watch. `end` ends it, and is called once at most, before Leave().
   uint64_t Come(const std::string& holder, Standing standing, std::function<void()> end) EXCLUDES(mutex_);
   void Leave(uint64_t number) EXCLUDES(mutex_);
 
@@ -37,7 +38,7 @@ class EventWatches {
 class EventCalls : public control::v1::EventService::CallbackService {
  public:
   static constexpr size_t kListedMax = 4'000;
-  static constexpr size_t kWaitingMax = 2'048;  // events that somebody has not read; one more, and he is turned away
+  static constexpr size_t kWaitingMax = 2'048;  // unread events of a watch; one more ends it
 
   // All of them live as long as the server.
   EventCalls(PlacerLoop& loop, RolesFile& roles, RpcConnections& connections)
@@ -49,13 +50,13 @@ class EventCalls : public control::v1::EventService::CallbackService {
                                                             const control::v1::WatchEventsRequest* request) override;
 
  private:
-  // Ok: `holder` may see some events, or, of an audit, all.
+  // Ok: `holder` may see some events or, with `audit`, all of them. Records a refusal.
   grpc::Status MaySee(const std::string& holder, bool audit);
 
   PlacerLoop& loop_;
   RolesFile& roles_;
   RpcConnections& connections_;
-  const std::shared_ptr<EventWatches> watches_ = std::make_shared<EventWatches>();  // streams have it too
+  const std::shared_ptr<EventWatches> watches_ = std::make_shared<EventWatches>();  // shared with the streams
 };
 
 }  // namespace tessera

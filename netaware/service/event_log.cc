@@ -10,7 +10,7 @@ namespace tessera {
 struct EventLog::Listing {
   EventQuestion question;
   std::function<void(Result<EventPage>)> done;
-  EventPage page;  // the newest first, until it is told
+  EventPage page;  // the newest first, until `done` is called
 };
 
 void EventLog::List(EventQuestion question, std::function<void(Result<EventPage>)> done) {
@@ -28,7 +28,7 @@ void EventLog::ListPiece(const std::shared_ptr<Listing>& listing) {
     };
     const Result<std::vector<StoreRecord>> records = store.RecordsBefore(question.before, kPiece);
     if (!records.ok()) return listing->done(records.status());
-    // The clock may have been set back: all of a piece are to be too old, and not one.
+    // The clock may have been set back: the search ends when all records of a piece are too old, and not at the first one.
     bool all_old = true;
     for (auto record = records.value().rbegin(); record != records.value().rend(); ++record) {
       question.before = record->number;
@@ -59,7 +59,7 @@ void EventLog::Watch(uint64_t after, std::weak_ptr<EventWatcher> watcher) {
     for (const StoreRecord& record : records.value()) {
       if (const Result<AuditRecord> read = ReadAudit(record); read.ok()) there->Take(read.value());
     }
-    // What is stored from here on comes by Stored(), in this thread.
+    // Later records come by Stored(), in this thread.
     if (records.value().size() < kPiece) return watchers_.push_back(watcher);
     there->ThereIsMore(records.value().back().number);
   });

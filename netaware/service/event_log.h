@@ -1,11 +1,11 @@
-// What a placer remembers of what happened, for those who ask and those who watch.
+// The stored events of a placer, for queries and watches.
 //
 //   EventLog log(writer);
 //   log.List({.since_ms = day_ago, .until_ms = now_ms, .sees = ...}, [](Result<EventPage> page) { ... });
-//   log.Watch(page.last, watcher);                 // Take() for each that is stored from now on, none twice, none left out
+//   log.Watch(page.last, watcher);                 // Take() for each later record, none twice, none left out
 //
-// Any thread asks. All is done in the store's thread, in small pieces between two writes, and answered there: an answer does
-// not wait.
+// Any thread may call it. The store's thread does all the work in small pieces between two writes, and calls back: a callback
+// does not wait.
 #pragma once
 
 #include <cstdint>
@@ -18,38 +18,39 @@
 
 namespace tessera {
 
-// Somebody who watches. In the store's thread.
+// The receiver of a watch's events, called in the store's thread.
 class EventWatcher {
  public:
   virtual ~EventWatcher() = default;
-  // False: nothing is read, looked at or told for it any more. It may live on for long: gRPC keeps a stream that has ended until
-  // its client has read the end, and one client can leave thousands of them.
+  // False: the watch has ended, and gets nothing more. It may live on for long: gRPC keeps a stream that has ended until its
+  // client has read the end, and one client can leave thousands of them.
   virtual bool Watches() = 0;
-  // Each once, by number.
+  // Called once for each record, in order of numbers.
   virtual void Take(const AuditRecord& record) = 0;
-  // More is stored behind `number`: Watch() again when what was taken has gone out.
+  // More records are stored after `number`: call Watch() again when the taken records are sent.
   virtual void ThereIsMore(uint64_t number) = 0;
-  // The store cannot be read: nothing comes any more.
+  // The store cannot be read; nothing more comes.
   virtual void Failed(const Status& why) = 0;
 };
 
 struct EventQuestion {
-  int64_t since_ms = 0, until_ms = 0;  // from, and to before
-  uint64_t before = UINT64_MAX;        // by number
-  size_t most = 1'000;                 // the newest
+  int64_t since_ms = 0, until_ms = 0;  // from since_ms on, and before until_ms
+  uint64_t before = UINT64_MAX;        // only records of smaller numbers
+  size_t most = 1'000;                 // of these, the newest
   std::function<bool(const AuditRecord& record)> sees{};
-  std::function<bool()> goes_on{};  // false: nobody wants the answer any more
+  std::function<bool()> goes_on{};  // false: the answer is not wanted any more
 };
 struct EventPage {
   std::vector<AuditRecord> records{};  // by number
-  bool more = false;                   // there are older ones, of before the first
-  uint64_t last = 0;                   // the number of the last record there is, whoever sees it
+  bool more = false;                   // there are older ones than the first
+  uint64_t last = 0;                   // the number of the newest record of all, seen or not
 };
 
 class EventLog {
  public:
   static constexpr size_t kPiece = 500;
-  // Records of one write times those who watch. Beyond it nobody is told: all read from the store, a piece at a time.
+  // The most records of one write, times watchers, that are passed on at once. Beyond it, all watchers read from the store, a
+  // piece at a time.
   static constexpr size_t kToldAtOnceMax = 1'000;
 
   // `writer` outlives it.
@@ -57,10 +58,11 @@ class EventLog {
 
   // `done` is called once, unless the store's thread has ended. Errors: the store's.
   void List(EventQuestion question, std::function<void(Result<EventPage>)> done);
-  // `after`: by number; one that is not there yet is the last one. Until the pointer is gone.
+  // Sends the records after the number `after` to `watcher`, until the pointer expires. A number that does not exist yet counts
+  // as the last one.
   void Watch(uint64_t after, std::weak_ptr<EventWatcher> watcher);
 
-  // These are stored, and the first has that number. In the store's thread.
+  // These records are stored, and `first` is the number of the first. In the store's thread.
   void Stored(uint64_t first, std::vector<StoreRecord> records);
 
  private:

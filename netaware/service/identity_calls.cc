@@ -48,7 +48,7 @@ grpc::ServerUnaryReactor* IdentityCalls::RenewCertificate(grpc::CallbackServerCo
         kept.records.push_back(StoredAudit(record));
         loop_.Write(std::move(kept), [reactor, renewed, made = std::move(made)](const StoreResult& result) {
           if (result.outcome != StoreResult::Outcome::kDone) {
-            // Nobody gets a certificate of which nothing is remembered.
+            // A certificate is sent only if its record is stored.
             return reactor->Finish({grpc::StatusCode::UNAVAILABLE, "the placer's store keeps nothing now: ask again later"});
           }
           renewed->set_certificate(made.certificate);

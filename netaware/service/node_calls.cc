@@ -15,7 +15,7 @@ namespace {
 using control::v1::FromNode;
 using control::v1::ToNode;
 
-// One node's stream. It is its own until gRPC is done with it.
+// One node's stream. It owns itself until OnDone().
 class NodeStream : public grpc::ServerBidiReactor<FromNode, ToNode>,
                    public NodeEnd,
                    public std::enable_shared_from_this<NodeStream> {
@@ -63,7 +63,7 @@ class NodeStream : public grpc::ServerBidiReactor<FromNode, ToNode>,
   }
 
  private:
-  // More than a node that reads has ever waiting.
+  // More messages than ever wait for a node that reads.
   static constexpr size_t kWaitingMax = 16'384;
 
   void Take(PlacerCore& core, const FromNode& message, int64_t now_ms) {
@@ -108,7 +108,7 @@ class NodeStream : public grpc::ServerBidiReactor<FromNode, ToNode>,
     welcome.mutable_welcome()->set_now_ms(now_ms);
     const std::string id = node->server.id;
     const size_t gpus = node->server.gpus.size();
-    // Joining gives orders, which come after the welcome; one that is in the pool already keeps its own stream.
+    // Join() sends orders, which come after the welcome. A server that is in the pool already keeps its own stream.
     const auto there = core.pool().servers().find(id);
     if (there != core.pool().servers().end() && there->second.joined) {
       note("a server of that id is in the pool");
@@ -147,7 +147,7 @@ class NodeStream : public grpc::ServerBidiReactor<FromNode, ToNode>,
   const std::string holder_;
   std::shared_ptr<NodeStream> self_;  // until OnDone()
   FromNode message_;                  // being read
-  std::string server_;                // of the loop's thread; empty: it has not joined
+  std::string server_;                // used in the loop's thread; empty: it has not joined
   size_t gpus_ = 0;
   Mutex mutex_;
   std::deque<ToNode> messages_ GUARDED_BY(mutex_);  // the first one is being written

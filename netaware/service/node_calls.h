@@ -1,4 +1,4 @@
-// The streams of nodes (protocol/control/node.proto): who may join, and what goes between a node and the loop.
+// The streams of nodes (protocol/control/node.proto): checks who may join, and passes messages between a node and the loop.
 #pragma once
 
 #include "generated/control/node.grpc.pb.h"

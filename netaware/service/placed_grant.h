@@ -1,4 +1,4 @@
-// A grant as the placer tells of it and keeps it: what was asked, and what of which servers that is. Plain values.
+// A grant as the placer reports and stores it: the ask, and the GPUs of each server. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct PlacedGpu {
 struct PlacedPart {
   std::string server{};
   std::vector<PlacedGpu> gpus{};
-  std::vector<std::byte> ticket{};  // signed; not kept
+  std::vector<std::byte> ticket{};  // signed; not stored
 
   friend bool operator==(const PlacedPart&, const PlacedPart&) = default;
 };
@@ -31,7 +31,7 @@ struct PlacedGrant {
   std::string request_id{};
   std::vector<PlacedPart> parts{};
   uint32_t renewal = 0;   // of the tickets
-  int64_t issued_ms = 0;  // likewise; of a grant that was kept: 0
+  int64_t issued_ms = 0;  // of the tickets; 0 in a grant read from the store
 
   friend bool operator==(const PlacedGrant&, const PlacedGrant&) = default;
 };
@@ -40,9 +40,9 @@ inline constexpr std::string_view kPlacedKeys = "grants/";
 
 // "grants/" and 32 digits.
 std::string KeyOfPlaced(const GrantId& grant);
-// The form in which it is kept, without its tickets.
+// The stored form, without tickets.
 std::string StoredPlaced(const PlacedGrant& grant);
-// kProtocolViolation: that is none.
+// kProtocolViolation: the value is damaged.
 Result<PlacedGrant> ReadPlaced(std::string_view value);
 
 }  // namespace tessera

@@ -12,8 +12,8 @@ namespace {
 
 using control::v1::GrantState;
 
-// The stream of one Place call. It is its own until gRPC is done with it. One that ends before the loop comes to it leaves
-// nothing there: whoever asks and hangs up again and again makes nobody keep that.
+// The stream of one Place call. It owns itself until OnDone(). A stream that ends before the loop comes to it leaves nothing
+// there, so a client that asks and hangs up repeatedly takes no memory.
 class JobStream : public grpc::ServerWriteReactor<GrantState>, public JobEnd, public std::enable_shared_from_this<JobStream> {
  public:
   explicit JobStream(PlacerLoop& loop) : loop_(loop) {}
@@ -50,7 +50,7 @@ class JobStream : public grpc::ServerWriteReactor<GrantState>, public JobEnd, pu
       if (!asked_) return;
     }
     loop_.Post({PlacerWork::kHas, ask_.holder}, [self](PlacerCore& core, int64_t) {
-      // Who waits and hangs up has withdrawn, unless the same request is made by another stream.
+      // A waiting client that hangs up has withdrawn, unless another stream makes the same request.
       if (!self->grant_) return;
       self->loop_.Unwatch(*self->grant_, self.get());
       if (!self->loop_.IsWatched(*self->grant_)) core.Withdraw(*self->grant_);
@@ -94,7 +94,7 @@ class JobStream : public grpc::ServerWriteReactor<GrantState>, public JobEnd, pu
 
   PlacerLoop& loop_;
   PlacerCore::Ask ask_;
-  PlacerCore* core_ = nullptr;  // of the loop's thread, as is the grant
+  PlacerCore* core_ = nullptr;  // used in the loop's thread, as is the grant
   std::optional<GrantId> grant_;
   std::shared_ptr<JobStream> self_;  // until OnDone()
   Mutex mutex_;
@@ -155,7 +155,7 @@ grpc::ServerUnaryReactor* PlacementCalls::WithGrant(grpc::CallbackServerContext*
     reactor->Finish(GrpcStatusOf(id.status()));
     return reactor;
   }
-  // An end is not heard before the asks that came before it: else such a one would be granted anew.
+  // A release is queued behind the asks that came before it: otherwise such an ask would be granted anew.
   const PlacerLoop::Origin origin = right == Right::kEnd ? PlacerLoop::Origin{PlacerWork::kAsk, caller.holder}
                                                          : PlacerLoop::Origin{PlacerWork::kHas, caller.user};
   loop_.Post(origin, [=, this, id = *id, act = std::move(act)](PlacerCore& core, int64_t now_ms) {
@@ -165,7 +165,7 @@ grpc::ServerUnaryReactor* PlacementCalls::WithGrant(grpc::CallbackServerContext*
       const std::optional<std::string> holder = core.EndNotStored(id);
       if (holder && (caller.Has(*holder) || caller.roles->SeesAll(caller.user))) return reactor->Finish(EndIsNotStored(id));
     }
-    // Another's grant, and one that there is not, are the same to whoever may see neither.
+    // For a grant that the caller may not see, the answer is the same as for one that does not exist.
     if (!view || (!is_own && !caller.roles->SeesAll(caller.user)))
       return reactor->Finish({grpc::StatusCode::NOT_FOUND, "there is no grant " + GrantText(id) + ", or it has ended"});
     if (right != Right::kSee && !is_own && !caller.roles->MayEndAll(caller.user)) {
@@ -182,7 +182,7 @@ grpc::ServerUnaryReactor* PlacementCalls::WithGrant(grpc::CallbackServerContext*
     if (const std::optional<GrantView> now = core.View(id)) *state = MessageOf(*now, core, is_own);
     const grpc::Status status = GrpcStatusOf(done);
     if (right != Right::kEnd || !done.ok()) return reactor->Finish(status);
-    // Else a placer after this one could have the grant still, though somebody was told that it is gone.
+    // The answer waits for the store: otherwise a placer after this one could still have a grant that was reported as released.
     loop_.AfterForgotten(id, [reactor, id](bool stored) { reactor->Finish(stored ? grpc::Status::OK : EndIsNotStored(id)); });
   });
   return reactor;

@@ -32,17 +32,17 @@ class PlacementCalls : public control::v1::PlacementService::CallbackService {
                                    control::v1::WhoamiAnswer* answer) override;
 
  private:
-  // Who calls, and what he may.
+  // The caller, and the roles of that moment.
   struct Caller {
-    std::string user;    // as the connection tells; roles are his
-    std::string holder;  // whose it is what he asks for
+    std::string user;    // from the connection; the roles are for this holder
+    std::string holder;  // the holder of the grants that he asks for
     bool Has(const std::string& grants_holder) const {
       return !user.empty() && (grants_holder == holder || grants_holder == user);
     }
     std::shared_ptr<const Roles> roles;
   };
   Caller WhoCalls(const grpc::CallbackServerContext& context);
-  // He may not do this, which is remembered.
+  // Records a refusal, and returns its status.
   grpc::Status NotAllowed(const std::string& holder, const char* action);
   enum class Right { kSee, kKeep, kEnd };
   // Does `act` with a grant that the caller may see, or (kKeep, kEnd) may end; kEnd is answered when the end is stored.

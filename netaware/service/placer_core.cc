@@ -83,7 +83,7 @@ Status PlacerCore::Load(const std::vector<StoreEntry>& entries, int64_t now_ms) 
     Result<KeptServer> server = ReadServer(entry.value);
     if (!server.ok()) return damaged(entry);
     const std::string id = server->is.id;
-    hosts_[id] = server->host;  // a job may be told of its grant before the server is back
+    hosts_[id] = server->host;  // a job may receive its grant before the server is back
     const Status joined = pool_.Join(std::move(server->is), now_ms * kNsOfMs);
     if (!joined.ok()) LogWarning("a server of before is forgotten: {}", joined.message());
     pool_.Leave(id);
@@ -149,7 +149,7 @@ Result<GrantId> PlacerCore::PlaceNow(const Ask& ask, int64_t now_ms) {
                  .limit = ask.limit,
                  .wait_ms = ask.wait_ms};
   grant.wish.host = HostFor(ask.holder);
-  // Until the next turn the book has what has ended, of which nobody is told again.
+  // The book has an ended grant until the next turn, and does not report its end again.
   if (const Grant* const before = book_.Find(grant.id); before != nullptr && before->state > Grant::State::kGranted)
     return Status(StatusCode::kUnavailable, "the grant of this request has just ended: ask again");
   if (Status status = book_.Ask(grant, now_ms); !status.ok()) return status;
@@ -193,7 +193,7 @@ Status PlacerCore::Revoke(const GrantId& grant, std::string reason, std::string 
 
 void PlacerCore::Stored(const GrantId& grant, bool done, int64_t now_ms) {
   if (done) return book_.Stored(grant, now_ms);
-  // A store that fails is not asked again at once: its disk is full, as a rule.
+  // A store that has failed gets no new attempt at once: its disk is full, as a rule.
   book_.NotStored(grant, now_ms + kStoreAgainMs);
 }
 
@@ -229,7 +229,7 @@ void PlacerCore::Act(const GrantAction& action, int64_t now_ms) {
     case GrantAction::Kind::kCancel: return Order(action.server, Kind::kCancel, action.grant, 0);
     case GrantAction::Kind::kConfirm: return Order(action.server, Kind::kConfirm, action.grant, 0);
     case GrantAction::Kind::kFree:
-      // No ticket that was ever signed lives longer.
+      // No ticket that is signed already lives longer.
       return Order(action.server, Kind::kRelease, action.grant, now_ms + options_.ticket_ms);
     case GrantAction::Kind::kStore:
       if (there == placed_.end()) return;
@@ -244,7 +244,7 @@ void PlacerCore::Act(const GrantAction& action, int64_t now_ms) {
       ++rows_[action.grant].puts;
       return Keep({KeyOfPlaced(action.grant), StoredPlaced(there->second)}, action.grant);
     case GrantAction::Kind::kForget:
-      // One that was not stored may be placed again.
+      // A grant that was not stored may be placed again.
       if (there != placed_.end() && grant != nullptr && grant->state > Grant::State::kGranted)
         NoteEnd(there->second, *grant, now_ms);
       return Keep({KeyOfPlaced(action.grant), std::nullopt}, std::nullopt);
@@ -270,7 +270,7 @@ void PlacerCore::TakeParts(PlacedGrant& placed, const Grant& grant) const {
       part.gpus.push_back({is.uuid, is.model, gpu.gpu, gpu.memory_bytes});
     }
   }
-  // The orders to hold of one placement come one by one: what was signed for the first is the others' too.
+  // Each part of a placement has a kHold of its own: the tickets signed for the first one stay for the others.
   std::vector<PlacedPart> before = placed.parts;
   for (PlacedPart& part : before) part.ticket.clear();
   if (before != parts) placed.parts = std::move(parts);

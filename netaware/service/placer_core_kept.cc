@@ -1,4 +1,4 @@
-// What a placer has its store keep, and what it does when that has not.
+// The part of PlacerCore that gives changes to the store, and repeats those that failed.
 #include <algorithm>
 #include <utility>
 
@@ -7,7 +7,7 @@
 namespace tessera {
 namespace {
 
-// Nothing: the key is of no grant.
+// nullopt: the key is of no grant.
 std::optional<GrantId> GrantOfKey(std::string_view key) {
   return key.starts_with(kPlacedKeys) ? ParseGrant(key.substr(kPlacedKeys.size())) : std::nullopt;
 }
@@ -19,7 +19,8 @@ void PlacerCore::Keep(StoreChange change, std::optional<GrantId> grant) {
 }
 
 void PlacerCore::KeepAll(StoreTransaction transaction, std::optional<GrantId> grant) {
-  // With the next one and not some time later: else what a grant has ended to have could be stored as another's too.
+  // Repeats failed changes with the next transaction and not later: otherwise the GPUs of an ended grant could be stored for
+  // another grant, too.
   for (const std::string& key : std::exchange(not_kept_, {})) {
     if (std::ranges::any_of(transaction.changes, [&](const StoreChange& change) { return change.key == key; })) continue;
     if (const std::optional<GrantId> ended = GrantOfKey(key)) {

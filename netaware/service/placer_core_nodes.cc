@@ -1,4 +1,4 @@
-// What a placer has to do with the nodes of its servers.
+// The part of PlacerCore for the nodes of its servers.
 #include <algorithm>
 #include <utility>
 
@@ -61,8 +61,8 @@ void PlacerCore::CompareLedger(const std::string& server, const std::vector<Node
     const Grant* const grant = book_.Find(state.grant);
     const bool is_ours =
         grant != nullptr && (grant->state == State::kHeld || grant->state == State::kGranted) && HasPartAt(state.grant, server);
-    // It ended while the server was away, or a placer before this one was about to grant it. One that is being held may have
-    // another part of the server there, of when it was placed before: it is placed anew.
+    // The grant ended while the server was away, or a placer before this one was about to grant it. A grant in kHolding is
+    // placed anew, since the server may have another part for it, from an earlier placement.
     if (!is_ours) {
       Order(server, Kind::kRelease, state.grant, now_ms + options_.ticket_ms);
       book_.Refused(state.grant, server, now_ms);
@@ -87,7 +87,7 @@ void PlacerCore::CompareBeat(const std::string& server, const std::vector<NodeGr
   std::map<GrantId, Kind> wanted;
   for (const NodeGrantState& state : grants) {
     const Grant* const grant = book_.Find(state.grant);
-    // What it holds of one that waits, or is being held, ends by itself.
+    // A hold for a grant that is in kWaiting or kHolding ends by itself.
     if (grant != nullptr && (grant->state == State::kWaiting || grant->state == State::kHolding)) continue;
     if (grant == nullptr || grant->state > State::kGranted || !HasPartAt(state.grant, server)) {
       wanted[state.grant] = Kind::kRelease;
@@ -132,7 +132,7 @@ void PlacerCore::Beat(const std::string& server, const NodeState& state, int64_t
 void PlacerCore::Answered(const std::string& server, uint64_t number, bool done, int64_t now_ms) {
   auto asked = holds_asked_.lower_bound({server, GrantId{}});
   while (asked != holds_asked_.end() && asked->first.first == server && asked->second != number) ++asked;
-  // One that was asked for again since, as another place was looked for, counts no more.
+  // An answer does not count if the same hold was ordered again since, after a search for another place.
   if (asked == holds_asked_.end() || asked->first.first != server) return;
   const GrantId grant = asked->first.second;
   holds_asked_.erase(asked);

@@ -1,4 +1,4 @@
-// What administrators do with the servers of a pool.
+// The part of PlacerCore for administrators' changes of servers.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ Status CheckReason(const std::string& reason) {
                 fmt::format("reason has {} bytes that can be printed at most", ServerCordon::kReasonBytesMax));
 }
 
-// What the jobs are told.
+// The reason that the jobs receive.
 std::string SentenceOf(const std::string& server, const ServerCordon& cordon) {
   return "by " + cordon.by + ": " + (cordon.reason.empty() ? "server '" + server + "' is drained" : cordon.reason);
 }
@@ -63,7 +63,7 @@ void PlacerCore::PlaceElsewhere(const std::string& server, int64_t now_ms) {
   for (const GrantId& id : book_.placed()) {
     if (book_.Find(id)->state == Grant::State::kHolding) asked.push_back(id);
   }
-  // One without a part there is not touched.
+  // Refused() does nothing for a grant without a part there.
   for (const GrantId& id : asked) book_.Refused(id, server, now_ms);
 }
 

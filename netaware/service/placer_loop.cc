@@ -107,7 +107,7 @@ void PlacerLoop::Run() {
     DoSlices(ends);
     const int64_t now_ms = NowMs();
     core_.Turn(now_ms);
-    // The store never had them.
+    // The store never had these grants.
     for (auto& [grant, done] : std::exchange(after_forgotten_, {})) writer_.Then([done = std::move(done)] { done(true); });
     if (now_ms - clock_ms_ >= kClockMs) Tend(now_ms);
   }
@@ -157,7 +157,7 @@ bool PlacerLoop::IsWatched(const GrantId& grant) {
 
 void PlacerLoop::Send(const std::string& server, const PlacerOrder& order) {
   const auto node = nodes_.find(server);
-  if (node == nodes_.end()) return;  // it hears what is so when it is back
+  if (node == nodes_.end()) return;  // its ledger is compared when it joins again
   if (const std::shared_ptr<NodeEnd> end = node->second.node.lock()) end->Send(order);
 }
 
@@ -183,7 +183,7 @@ void PlacerLoop::Keep(StoreTransaction transaction, std::optional<GrantId> grant
   }
   Write(std::move(transaction), [this, grant, changes = std::move(changes), after = std::move(after)](const StoreResult& result) {
     const bool done = result.outcome == StoreResult::Outcome::kDone;
-    // First, so that whoever is answered and asks again is told by it.
+    // Posted before the answers, so that a caller who is answered and asks again sees the result.
     if (!changes.empty()) {
       Post([grant, changes, done](PlacerCore& core, int64_t now_ms) {
         core.Kept(changes, done);

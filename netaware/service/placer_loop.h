@@ -1,13 +1,13 @@
-// The one thread that decides, and what it says to the others: calls of gRPC and the store come to it as functions, and it speaks
-// to whoever has registered.
+// The one thread that runs PlacerCore. Calls of gRPC and the store come to it as functions. It sends orders and states to the
+// registered nodes and jobs.
 //
 //   PlacerLoop loop(options, signer, *store);
 //   loop.Post([](PlacerCore& core, int64_t now_ms) { ... });         // any thread
 //   loop.Post({PlacerWork::kAsk, "name:alice"}, [](PlacerCore& core, int64_t now_ms) { ... });
 //
-// What one holder wants done delays another's work by a slice for each turn at most. In each turn all of the placer's own work is
-// done, then a slice of each holder's: what servers say, what those want who administer or have a grant, questions, and asks for
-// GPUs. Of a holder whose jobs were not tried yet, asks wait (PlacerCore::TakesAsks()).
+// The work of one holder delays another's by at most a slice in each turn. A turn does all of the placer's own work, then a
+// slice of each holder's: messages of servers, calls of administrators and of holders with a grant, questions, and asks for
+// GPUs. The asks of a holder wait while too many of his jobs are untried (PlacerCore::TakesAsks()).
 #pragma once
 
 #include <atomic>
@@ -28,75 +28,75 @@
 
 namespace tessera {
 
-// Where orders to a node go. In the loop's thread.
+// Receives the orders to a node, in the loop's thread.
 class NodeEnd {
  public:
   virtual ~NodeEnd() = default;
   virtual void Send(const PlacerOrder& order) = 0;
   virtual void SendClock(int64_t now_ms) = 0;
-  // Nothing was heard of it for long: its stream ends.
+  // The node was silent for long: ends its stream.
   virtual void EndSilent() = 0;
 };
-// Where a job's states go. In the loop's thread.
+// Receives a job's states, in the loop's thread.
 class JobEnd {
  public:
   virtual ~JobEnd() = default;
   virtual void Tell(const GrantView& view) = 0;
 };
 
-// What is wanted, in the order in which a turn does it.
+// The kinds of work, in the order in which a turn does them.
 enum class PlacerWork { kServer, kHas, kQuestion, kAsk };
 
 class PlacerLoop : private PlacerCore::Outside {
  public:
   static constexpr int64_t kClockMs = 1'000;
   static constexpr int64_t kSilentMs = 15'000;
-  static constexpr size_t kServerBytes = 1 << 20;  // of what is kept
+  static constexpr size_t kServerBytes = 1 << 20;  // of memory for each server
   static constexpr size_t kGrantBytes = 8 << 10;
-  // Of a holder's works of one kind, for a turn: so many, or so long, and one at least.
+  // A turn does so much of a holder's work of one kind: this number, or for this time, and one at least.
   static constexpr size_t kSliceWorks = 256;
   static constexpr uint64_t kSliceNs = 1'000'000;
   using Work = std::function<void(PlacerCore& core, int64_t now_ms)>;
   struct Origin {
     PlacerWork kind = PlacerWork::kQuestion;
-    std::string holder{};  // who wants it; empty: it cannot be told
+    std::string holder{};  // who asks for it; empty: not known
 
     friend auto operator<=>(const Origin&, const Origin&) = default;
   };
 
-  // `store` outlives it, and is its own. Errors as of PlacerCore::Load().
+  // `store` outlives the loop, and nothing else uses it. Errors: those of PlacerCore::Load().
   static Result<std::unique_ptr<PlacerLoop>> Start(PlacerCore::Options options, TicketSigner signer, Store& store);
   ~PlacerLoop() override { End(); }
-  // Does what was posted, stores what is to be stored, and ends both threads. What is posted later is not done: whoever still
-  // calls does no harm. Once or more, one thread.
+  // Does the posted work, stores all changes, and ends both threads. Work that is posted later is not done, and does no harm.
+  // May be called more than once, from one thread.
   void End() EXCLUDES(mutex_);
 
-  // The placer's own work. Any thread; in the order in which they come.
+  // Posts the placer's own work. Any thread; work is done in order of arrival.
   void Post(Work work) EXCLUDES(mutex_);
-  // A holder's. Any thread; those of one origin in the order in which they come.
+  // Posts a holder's work. Any thread; work of one origin is done in order of arrival.
   void Post(Origin origin, Work work) EXCLUDES(mutex_);
 
-  // What happened. Any thread.
+  // The stored events. Any thread.
   EventLog& events() { return events_; }
 
-  // Within the work: stores this, then says how it went, in the writer's thread.
+  // Called within posted work: stores `transaction`, then calls `then` with the result, in the writer's thread.
   void Write(StoreTransaction transaction, StoreThread::Done then);
 
-  // What the placer keeps for its servers and grants, at most: bytes, a second old. Any thread.
+  // An upper bound of the bytes kept for servers and grants, up to a second old. Any thread.
   size_t kept_bytes() const { return kept_bytes_; }
 
-  // How often the store was written to. Any thread.
+  // The number of writes to the store. Any thread.
   uint64_t writes() { return writer_.writes(); }
 
-  // Within the work: who hears of a server's orders and of a grant, until the pointer is gone.
+  // Called within posted work: the receivers of a server's orders and of a grant's states, until the pointer expires.
   void Attach(const std::string& server, std::weak_ptr<NodeEnd> node, int64_t now_ms);
   void Heard(const std::string& server, int64_t now_ms);
   void Detach(const std::string& server);
   void Watch(const GrantId& grant, std::weak_ptr<JobEnd> job);
   void Unwatch(const GrantId& grant, const JobEnd* job);
   bool IsWatched(const GrantId& grant);
-  // Within the work that ends this grant: calls `done` once, in the store's thread, when the store has it no more, or has failed
-  // to forget it.
+  // Called within the work that ends this grant: calls `done` once, in the store's thread, when the store has removed the grant
+  // or failed to remove it.
   void AfterForgotten(const GrantId& grant, std::function<void(bool stored)> done) {
     after_forgotten_.emplace(grant, std::move(done));
   }
@@ -109,9 +109,9 @@ class PlacerLoop : private PlacerCore::Outside {
 
   PlacerLoop(PlacerCore::Options options, TicketSigner signer, Store& store);
   void Run() EXCLUDES(mutex_);
-  // A slice of each holder's work; `all`: all of it.
+  // Does a slice of each holder's work; `all`: all of it.
   void DoSlices(bool all);
-  // Once a second: clocks for nodes, and lives of jobs that listen.
+  // Once a second: stores waiting records, sends the clock to nodes, and extends the leases of watched jobs.
   void Tend(int64_t now_ms);
   int64_t NowMs() const;
 

@@ -18,7 +18,7 @@ constexpr size_t kServerBytesMax = Ticket::kNameBytesMax;
 constexpr int kAddressesMax = 16;
 constexpr int kGpusMax = 64;
 constexpr int kModelsMax = 64;
-constexpr uint32_t kProcesses = 4;  // of a job that does not say
+constexpr uint32_t kProcesses = 4;  // of a job that gives no number
 constexpr size_t kTextBytesMax = 256;
 constexpr int kWordsMax = 8;
 constexpr size_t kWordBytesMax = 32;
@@ -27,7 +27,7 @@ Status Wrong(std::string why) { return Status(StatusCode::kInvalidArgument, std:
 
 double PartOf(uint32_t share) { return static_cast<double>(share) / kWholeShare; }
 
-// Of what a node says; what is no number is all.
+// A share from a node's message, in ppm. A value that is no finite number counts as the whole GPU.
 uint32_t PpmOf(double share) {
   return static_cast<uint32_t>(std::lround((std::isfinite(share) ? std::clamp(share, 0.0, 1.0) : 1) * kWholeShare));
 }
@@ -39,7 +39,7 @@ Status TakeShare(const char* field, double value, uint32_t* share) {
   return Status::Ok();
 }
 
-// An empty one is not said.
+// An empty word counts as not given, and leaves `to`.
 Status TakeWord(const char* field, const std::string& word, std::initializer_list<std::string_view> words, std::string* to) {
   if (word.empty()) return Status::Ok();
   *to = word;
@@ -49,7 +49,7 @@ Status TakeWord(const char* field, const std::string& word, std::initializer_lis
   return Wrong(fmt::format("{} is one of {}, and not '{}'", field, all, Printable(word)));
 }
 
-// What a server has; of a node that does not say `without`.
+// The words of a server's GPU. An empty list leaves `without`, the default.
 template <typename Words>
 Status TakeWords(const char* field, const Words& words, std::vector<std::string>* without) {
   if (words.empty()) return Status::Ok();

@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-// Forms; those that are not written any more are of releases before the others.
+// The stored forms. Those that are not written any more come from older releases.
 constexpr uint8_t kWithoutHost = 1, kFirstCordoned = 3, kPlain = 4, kCordoned = 5, kHeldPlain = 6, kHeldCordoned = 7;
 constexpr size_t kTextBytesMax = 256;
 constexpr size_t kAddressesMax = 16;

@@ -1,4 +1,4 @@
-// What a node says when it joins, and how a server is kept, so that a placer that starts knows whose GPUs its grants are of.
+// A node's registration, and the stored form of a server. A placer that starts reads from it the servers of its grants.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace tessera {
 
-// What a server's ledger has of a grant.
+// A grant in a server's ledger.
 struct NodeGrantState {
   Ticket::Grant grant{};
   bool is_held = false;  // it is not confirmed yet
@@ -27,35 +27,35 @@ struct NodeState {
 
 struct JoiningNode {
   PoolServer server{};
-  std::string host{};  // on which its unix: addresses are
+  std::string host{};  // the host of its unix: addresses
   NodeState state{};
-  std::string holder{};   // who says so
+  std::string holder{};   // the holder that joins
   std::string release{};  // of the node
 };
 
-// An administrator's word that nothing new is placed at a server.
+// An administrator's order to place nothing new at a server.
 struct ServerCordon {
   static constexpr size_t kReasonBytesMax = 160;
 
   std::string reason{};                 // printable, or empty
-  std::string by{};                     // who said so
-  bool drains = false;                  // what is there is to end
-  std::optional<int64_t> ends_ms = {};  // of a drain: when what is left is revoked, by the placer's clock; nothing: never
+  std::string by{};                     // the administrator
+  bool drains = false;                  // the grants there are to end
+  std::optional<int64_t> ends_ms = {};  // of a drain: when the rest is revoked, by the placer's clock; nullopt: never
 
   friend bool operator==(const ServerCordon&, const ServerCordon&) = default;
 };
 
 inline constexpr std::string_view kServerKeys = "servers/";
 
-// What is kept of a server, without its state.
+// The stored data of a server, without its state.
 struct KeptServer {
   PoolServer is{};
-  std::string host{};  // on which its unix: addresses are
+  std::string host{};  // the host of its unix: addresses
   std::optional<ServerCordon> cordon{};
 };
 
 std::string StoredServer(const PoolServer& server, const std::string& host, const ServerCordon* cordon = nullptr);
-// kProtocolViolation: that is none.
+// kProtocolViolation: the value is damaged.
 Result<KeptServer> ReadServer(std::string_view value);
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// Has a store write what waits, all of it with one write to the disk, while whoever gave it goes on.
+// A thread that writes transactions to a store. All that wait share one write to the disk, and their callers go on meanwhile.
 //
 //   StoreThread writer(*store);
 //   writer.Commit(transaction, [](const StoreResult& result) { ... });      // in the writer's thread
@@ -18,31 +18,32 @@ namespace tessera {
 
 class StoreThread {
  public:
-  // From the begin of one write to that of the next, at least: what comes meanwhile is written together. The first one after a
-  // rest waits for nothing.
+  // The least time between the starts of two writes. Transactions that come meanwhile are written together. The first one after
+  // a rest is written at once.
   static constexpr std::chrono::milliseconds kWritePause{8};
   using Done = std::function<void(const StoreResult& result)>;
   using Look = std::function<void(const Store& store)>;
 
-  // `store` is this thread's from now on, and outlives it.
+  // Only this thread uses `store` from now on. `store` outlives it.
   explicit StoreThread(Store& store);
   ~StoreThread() { End(); }
-  // Writes what waits, answers for it, and ends the thread. What comes later is not written. Once or more, one thread.
+  // Writes and answers all waiting transactions, and ends the thread. Later ones are not written. May be called more than once,
+  // from one thread.
   void End() EXCLUDES(mutex_);
 
-  // Any thread. Transactions are carried out in the order in which they come.
+  // Any thread. Transactions are carried out in order of arrival.
   void Commit(StoreTransaction transaction, Done done) EXCLUDES(mutex_);
-  // Calls `done`, in the writer's thread, when all that was given before is answered.
+  // Calls `done`, in the writer's thread, when all earlier transactions are answered.
   void Then(std::function<void()> done) EXCLUDES(mutex_);
-  // `look` sees what is stored, in the writer's thread; one between two writes, so that it delays the next by itself alone. It
-  // does not happen when the thread has ended.
+  // Calls `look` with the store, in the writer's thread. There is one look at most between two writes, so a write waits for one
+  // only. `look` is not called when the thread has ended.
   void Read(Look look) EXCLUDES(mutex_);
-  // How often the disk was written to.
+  // The number of writes to the disk.
   uint64_t writes() EXCLUDES(mutex_);
 
  private:
   struct Waiting {
-    StoreTransaction transaction;  // without changes: of Then()
+    StoreTransaction transaction;  // empty: of Then()
     Done done;
   };
   void Write(std::vector<Waiting> batch);

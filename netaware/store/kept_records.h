@@ -1,5 +1,5 @@
-// Which records a store has, and which of them go when new ones come. Each owner has his part of what is kept: beyond the bound
-// the oldest of whoever has most go, so that nobody pushes out what others have fewer of.
+// The records that a store has, and the choice of those that go when new ones come. Beyond the bound, the oldest records of the
+// owner with the most go. So no owner pushes out the records of an owner with fewer.
 //
 //   KeptRecords::Change change = kept.Add(records);
 //   if (!written(records, change.gone)) kept.Undo(change);
@@ -30,11 +30,12 @@ class KeptRecords {
   };
 
   void SetBounds(const Store::RecordBounds& bounds) { bounds_ = bounds; }
-  // A record that the store has already; by number.
+  // Enters a record that the store has already. Call it in order of numbers.
   void Load(const StoreRecord& record);
-  // They come, and the ones that are told go: those that are too old first, Store::kRecordsGone more than come at most.
+  // Enters new records, and returns the change with the records that go. Those that are too old go first. At most
+  // Store::kRecordsGone more go than come.
   Change Add(const std::vector<StoreRecord>& records);
-  // As it was before that Add(), the last one.
+  // Undoes `change`, which the last Add() returned.
   void Undo(const Change& change);
 
  private:
@@ -47,7 +48,7 @@ class KeptRecords {
   void Take(Owners::iterator owner, Change* change);
 
   Store::RecordBounds bounds_;
-  Owners owners_;  // none of them without a record
+  Owners owners_;  // each has a record
   size_t size_ = 0;
 };
 

@@ -13,7 +13,7 @@
 namespace tessera {
 namespace {
 
-// The file.
+// The contents of the file.
 struct Form {
   LastCommit::Commit commit;
   uint64_t sum = 0;  // of the commit

@@ -1,12 +1,13 @@
-// The last commit that a store has answered, in a small file beside its own: a log whose end is damaged looks to SQLite as one
-// that ends earlier, and what was answered would be gone without a word (https://sqlite.org/fileformat2.html#walformat).
+// The last commit that a store has answered, in a small file beside the store's. To SQLite, a log with a damaged end looks like
+// a log that ends earlier (https://sqlite.org/fileformat2.html#walformat). Without this file, answered commits would be lost
+// without an error.
 //
 //   Result<LastCommit> last = LastCommit::Open("/var/lib/tessera/placer.db-last");
 //   if (last->Read() ...) ...                      // before this start
-//   last->Write({.epoch = 3, .revision = 41});     // what is durable in the store
+//   last->Write({.epoch = 3, .revision = 41});     // the store's last durable commit
 //
-// Writing it waits for no disk: a process that is killed loses nothing of it, a machine that loses its power the newest at most.
-// One thread.
+// Write() does not wait for the disk: a killed process loses no write, and a power failure loses at most the newest ones. One
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +26,12 @@ class LastCommit {
     uint64_t revision = 0;
   };
 
-  // Makes it for its owner alone where there is none. Errors: of open(2); the sentence names the file.
+  // Opens the file, or makes it for its owner alone (mode 0600). Errors: those of open(2); the sentence names the file.
   static Result<LastCommit> Open(const std::string& path);
 
   // nullopt: nothing was written, or not all of it.
   std::optional<Commit> Read() const;
-  // A disk that refuses it is told in the log, once: then less is known at the next start.
+  // Logs the first failure only. After a failure, the next start may not notice lost commits.
   void Write(const Commit& commit);
 
  private:

@@ -13,7 +13,7 @@ namespace {
 
 class MemoryStore : public Store {
  public:
-  // Numbers of records go on from those of a process before this one, whatever these were.
+  // Record numbers begin at the epoch, so they are larger than those of any process before this one.
   MemoryStore() { image_.Load({}, 0, epoch_); }
 
   std::optional<StoreEntry> Get(std::string_view key) const override { return image_.Get(key); }

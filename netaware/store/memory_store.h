@@ -1,5 +1,5 @@
-// A store that ends with its process: for tests, and for a placer that need not remember. Its epoch is the time of its start, in
-// microseconds since 1970, so a later store has a larger one. One thread.
+// A store that ends with its process: for tests, and for a placer that needs no durable store. Its epoch is the time of its
+// start, in microseconds since 1970, so a later store has a larger one. One thread.
 #pragma once
 
 #include <memory>

@@ -20,11 +20,11 @@
 namespace tessera {
 namespace {
 
-constexpr int kApplication = 0x74737250;  // "tsrP", SQLite's mark of whose file it is
+constexpr int kApplication = 0x74737250;  // "tsrP", SQLite's mark of the file's program
 constexpr int kSchema = 3;
 constexpr const char* kMakeRecords =
     "CREATE TABLE records (number INTEGER PRIMARY KEY, time_ms INTEGER NOT NULL, value BLOB NOT NULL);";
-// Of form 3. What was there before is taken as it is.
+// The new columns of form 3. The checksums of older rows are computed from the rows as they are.
 constexpr const char* kAddSums =
     "ALTER TABLE entries ADD COLUMN sum INTEGER NOT NULL DEFAULT 0; UPDATE entries SET sum = sum_of(key, value, revision);"
     "ALTER TABLE records ADD COLUMN owner BLOB NOT NULL DEFAULT x''; ALTER TABLE records ADD COLUMN sum INTEGER NOT NULL DEFAULT "
@@ -55,7 +55,7 @@ uint64_t SumOf(const StoreRecord& record) {
   return RowSum().Add(record.number).Add(static_cast<uint64_t>(record.time_ms)).Add(record.value).Add(record.owner).value();
 }
 
-// As SQL has it: sum_of(a, b, ...), of numbers and bytes.
+// The SQL function sum_of(a, b, ...), over numbers and bytes.
 void SumOfValues(sqlite3_context* context, int count, sqlite3_value** values) {
   RowSum sum;
   for (sqlite3_value* value : std::span(values, static_cast<size_t>(count))) {
@@ -75,13 +75,13 @@ struct CloseDatabase {
 struct EndStatement {
   void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
 };
-// What a column of the row at which `statement` is has.
+// The bytes of a column in the current row of `statement`.
 std::string BytesOf(sqlite3_stmt* statement, int column) {
   const auto* const data = static_cast<const char*>(sqlite3_column_blob(statement, column));
   return data == nullptr ? std::string() : std::string(data, static_cast<size_t>(sqlite3_column_bytes(statement, column)));
 }
 uint64_t NumberOf(sqlite3_stmt* statement, int column) { return static_cast<uint64_t>(sqlite3_column_int64(statement, column)); }
-// Of number, time, value and owner.
+// From a row with number, time, value and owner.
 StoreRecord RecordOf(sqlite3_stmt* statement) {
   return {NumberOf(statement, 0), sqlite3_column_int64(statement, 1), BytesOf(statement, 2), BytesOf(statement, 3)};
 }
@@ -134,11 +134,11 @@ class SqliteStore : public Store {
   Status Run(const char* sql);
   Status Number(const char* sql, int64_t* number);
   Result<Statement> Prepare(const char* sql);
-  // Of a statement that gives nothing back. It is as new afterwards.
+  // Runs a statement that returns no rows, and resets it.
   Status Step(const Statement& statement);
-  // Of one that removes rows: their checksums are taken from `total`.
+  // Runs a statement that removes rows, and subtracts their checksums from `total`.
   Status Remove(const Statement& statement, uint64_t* total);
-  // `are_summed`: whether the rows' checksums and their total are of whoever wrote the rows.
+  // `are_summed`: true if the file had form 3 already, so that checksums and total were written with the rows.
   Status MakeTables(bool* are_summed);
   Status Read(bool are_summed);
   Status ReadEntries(std::vector<StoreEntry>* entries);
@@ -162,7 +162,7 @@ class SqliteStore : public Store {
   KeptRecords kept_;
   std::optional<LastCommit> last_;
   uint64_t epoch_ = 0;
-  uint64_t total_ = 0;  // of all rows' checksums: rows that are missing are noticed, too
+  uint64_t total_ = 0;  // of all rows' checksums; it reveals missing rows
 };
 
 Status SqliteStore::Run(const char* sql) {
@@ -276,7 +276,7 @@ Status SqliteStore::Read(bool are_summed) {
 
 Status SqliteStore::CheckLastCommit() const {
   const std::optional<LastCommit::Commit> last = last_->Read();
-  // One of another epoch is of a copy that was brought back, or not whole.
+  // A commit of another epoch belongs to a copy that was brought back, or was not written completely.
   if (!last || last->epoch != epoch_ || last->revision <= image_.revision()) return Status::Ok();
   return Status(
       StatusCode::kInvalidArgument,
@@ -296,7 +296,7 @@ Status SqliteStore::Open() {
   sqlite3_extended_result_codes(database_.get(), 1);
   RETURN_IF_ERROR(Bind(sqlite3_create_function_v2(database_.get(), "sum_of", -1, SQLITE_UTF8 | SQLITE_DETERMINISTIC, nullptr,
                                                   SumOfValues, nullptr, nullptr, nullptr)));
-  // The lock is taken by the first transaction, and kept: another process cannot have the file meanwhile.
+  // The first transaction takes the lock and keeps it: no other process can use the file meanwhile.
   RETURN_IF_ERROR(Run("PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; BEGIN IMMEDIATE"));
   bool are_summed = false;
   RETURN_IF_ERROR(MakeTables(&are_summed));
@@ -325,7 +325,8 @@ Status SqliteStore::Open() {
   ++epoch_;
   RETURN_IF_ERROR(WriteNumbers(image_.revision(), total_));
   RETURN_IF_ERROR(Run("COMMIT"));
-  // So that damage to the log cannot take this start's epoch away, by which CheckLastCommit() knows of what it speaks.
+  // Moves this start's epoch from the log into the file. Damage to the log cannot remove it there, and CheckLastCommit() needs
+  // it.
   if (const Status moved = Run("PRAGMA wal_checkpoint(TRUNCATE)"); !moved.ok()) LogDebug("{}", moved.message());
   last_->Write({epoch_, image_.revision()});
   return Status::Ok();
@@ -384,7 +385,7 @@ Result<std::vector<StoreRecord>> SqliteStore::Records(const Statement& statement
   RETURN_IF_ERROR(Bind(sqlite3_bind_int64(statement.get(), 2, static_cast<int64_t>(most))));
   std::vector<StoreRecord> found;
   int result = sqlite3_step(statement.get());
-  uint64_t damaged = 0;  // the number of one that is
+  uint64_t damaged = 0;  // the number of the first damaged record
   for (; result == SQLITE_ROW && damaged == 0; result = sqlite3_step(statement.get())) {
     found.push_back(RecordOf(statement.get()));
     if (SumOf(found.back()) != NumberOf(statement.get(), 4)) damaged = found.back().number;
@@ -417,8 +418,8 @@ std::vector<StoreResult> SqliteStore::Commit(std::span<const StoreTransaction> t
 }  // namespace
 
 Result<std::unique_ptr<Store>> OpenSqliteStore(const std::string& path) {
-  // SQLite would make it for whom the umask lets, and its log likewise. It is closed before SQLite has locks on it, which would
-  // end with it.
+  // Makes the file first: SQLite would make it, and its log, with the mode that the umask allows. The descriptor is closed
+  // before SQLite locks the file, since closing it later would end the locks.
   if (!UniqueFd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)).valid()) {
     return Status::FromErrno(fmt::format("{}: the store cannot be opened", path), errno);
   }
@@ -428,7 +429,7 @@ Result<std::unique_ptr<Store>> OpenSqliteStore(const std::string& path) {
   if (result != SQLITE_OK) return ErrorOf(opened, path, result);
   auto store = std::make_unique<SqliteStore>(path, std::move(database));
   if (Status status = store->Open(); !status.ok()) {
-    // A log that is damaged stays as it is: SQLite would put into the file what it can read of it, and remove it.
+    // A damaged log stays as it is: SQLite would copy its readable part into the file, and remove it.
     sqlite3_db_config(opened, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
     return status;
   }

@@ -1,4 +1,4 @@
-// What a placer must not forget: keys and values. A change is durable before anybody hears of it.
+// The durable keys and values of a placer. A change is durable before its result is returned.
 //
 //   std::vector<StoreResult> results = store.Commit({{
 //       .compares = {{"gpus/GPU-1", 41}}, .changes = {{"gpus/GPU-1", taken}, {"grants/18", bytes}}}});
@@ -42,12 +42,12 @@ struct StoreChange {
   friend bool operator==(const StoreChange&, const StoreChange&) = default;
 };
 
-// A record of what happened. It is never changed, and goes when it is old.
+// A record of an event. It is never changed, and goes when it is old.
 struct StoreRecord {
   uint64_t number = 0;  // given by the store, larger than any before; 0 in a record to add
   int64_t time_ms = 0;  // since 1970
   std::string value{};
-  std::string owner{};  // whose part of what is kept it takes
+  std::string owner{};  // the owner in whose part of the store it counts
 
   friend bool operator==(const StoreRecord&, const StoreRecord&) = default;
 };
@@ -85,13 +85,14 @@ class Store {
  public:
   static constexpr size_t kKeyBytesMax = 512;  // and 1 at least
   static constexpr size_t kValueBytesMax = 64 * 1024;
-  static constexpr size_t kEventsKept = 10'000;  // that Since() tells
+  static constexpr size_t kEventsKept = 10'000;  // that Since() can return
   static constexpr size_t kRecordBytesMax = 4 * 1024;
   static constexpr size_t kOwnerBytesMax = 512;
   static constexpr size_t kRecordsGone = 64;  // old ones that one commit with records removes, so that no write takes long
 
-  // Which records are kept: those that are at most `age_ms` older than the newest, and `most` in all. Others go when new ones
-  // come: those that are too old, then the oldest of whichever owner has most, so that no owner's many push out another's few.
+  // The bounds of the records that are kept: at most `age_ms` older than the newest, and `most` in all. Others go when new ones
+  // come: first those that are too old, then the oldest of the owner with the most. So no owner's many records push out
+  // another's few.
   struct RecordBounds {
     int64_t age_ms = int64_t{90} * 86'400'000;
     uint64_t most = 1'000'000;  // 1 at least
@@ -104,7 +105,7 @@ class Store {
   virtual std::vector<StoreEntry> Range(std::string_view prefix) const = 0;
   // Returns a result for each transaction, in order. Later ones see what earlier ones have changed.
   virtual std::vector<StoreResult> Commit(std::span<const StoreTransaction> transactions) = 0;
-  // What has changed after `revision`, in order. kNotFound: these events are not kept any more; read everything again.
+  // The changes after `revision`, in order. kNotFound: these events are not kept any more; read everything again.
   virtual Result<std::vector<StoreEvent>> Since(uint64_t revision) const = 0;
 
   // The first `most` records behind that number, or the last `most` before it, by number.

@@ -12,7 +12,7 @@ namespace {
 
 using Outcome = StoreResult::Outcome;
 
-// Empty: nothing is wrong with it.
+// The error of a transaction; empty: none.
 std::string WrongOf(const StoreTransaction& transaction) {
   if (transaction.changes.empty() && transaction.records.empty()) return "it changes nothing";
   std::set<std::string_view> keys;
@@ -99,7 +99,7 @@ void StoreImage::Apply(Plan plan) {
     events_after_ = events_.front().revision;
     events_.pop_front();
   }
-  // All of a revision's events are there, or none.
+  // Keeps all events of a revision, or none.
   while (!events_.empty() && events_.front().revision == events_after_) events_.pop_front();
 }
 

@@ -27,7 +27,7 @@ class StoreImage {
     uint64_t revision = 0;               // the store's revision after the plan
   };
 
-  // Sets what a store that was opened contains.
+  // Sets the contents, which were read from an opened store.
   void Load(std::vector<StoreEntry> entries, uint64_t revision, uint64_t last_record);
 
   Plan PlanOf(std::span<const StoreTransaction> transactions) const;

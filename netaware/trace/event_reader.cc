@@ -9,12 +9,12 @@ namespace tessera {
 namespace {
 
 constexpr double kNsOfUs = 1000;
-constexpr double kNsMax = 1e18;  // thirty years: the end of what begins then fits as well
-constexpr double kProgram = 1;   // its process in the file
+constexpr double kNsMax = 1e18;  // thirty years; the sum of two such values fits into 64 bits
+constexpr double kProgram = 1;   // the process number of the program in the file
 
 int64_t Ns(double us) { return static_cast<int64_t>(std::clamp(us * kNsOfUs, 0.0, kNsMax)); }
 
-// A number of a thread, or a count; others are nothing.
+// A thread number or a count, clamped to 32 bits.
 template <typename T>
 T Whole(double value) {
   constexpr double kMax = 4294967295;

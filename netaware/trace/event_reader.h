@@ -1,5 +1,5 @@
-// Takes the events out of a trace's JSON while it is parsed: a trace has up to some million, of which most are not looked at, so
-// none is kept as it stands.
+// Collects facts from the events of a trace during the JSON parse. A trace has up to some million events, and most are not
+// needed, so no event is stored unchanged.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ namespace tessera {
 class EventReader {
  public:
   TraceFacts& facts() { return facts_; }
-  // "traceEvents" was there, and is a list.
+  // True if "traceEvents" exists and is a list.
   bool has_events() const { return has_events_; }
-  // What "otherData" says of the file's form; -1: nothing.
+  // The version of the file's form in "otherData"; -1: none.
   int64_t version() const { return version_; }
 
   bool null() { return true; }
@@ -36,7 +36,7 @@ class EventReader {
   bool parse_error(size_t, const std::string&, const nlohmann::json::exception&) { return false; }
 
  private:
-  // Where the parser is: {"traceEvents": [{... "args": {...}}], "otherData": {...}}.
+  // The parser's nesting depth in {"traceEvents": [{... "args": {...}}], "otherData": {...}}.
   static constexpr int kRoot = 1, kInOther = 2, kInList = 2, kInEvent = 3, kInArgs = 4;
 
   struct Event {
@@ -51,9 +51,9 @@ class EventReader {
 
   TraceFacts facts_;
   int depth_ = 0;
-  std::string section_;  // the key of the root
-  std::string key_;      // the last one
-  std::string within_;   // the event's key whose object is read
+  std::string section_;  // the present key of the root object
+  std::string key_;      // the last key
+  std::string within_;   // the event's key whose object is being read
   Event event_;
   bool has_events_ = false;
   int64_t version_ = -1;

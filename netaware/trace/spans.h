@@ -1,4 +1,4 @@
-// Stretches of time, in ns of one clock: what they have in common, and what is left. Pure.
+// Sets of time spans, in ns of one clock: union, difference and overlap. Pure.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace tessera {
 
-// From `begin` to before `end`; not shorter than nothing.
+// From `begin` until before `end`, which is not before `begin`.
 struct Span {
   int64_t begin = 0;
   int64_t end = 0;
@@ -14,14 +14,14 @@ struct Span {
   bool operator==(const Span&) const = default;
 };
 
-// Of a list that is merged: sorted, and none meets another.
+// A merged list: sorted, and no span touches another.
 using Spans = std::vector<Span>;
 
-// What `spans`, in any order, cover.
+// Merges `spans`, which may have any order.
 Spans Merged(std::vector<Span> spans);
-// What `spans` cover and `others` do not. Both are merged.
+// The time that `spans` cover and `others` do not. Both have to be merged.
 Spans Without(const Spans& spans, const Spans& others);
-// How much of `span` is covered.
+// The length of the part of `span` that `spans` cover.
 int64_t Covered(const Spans& spans, const Span& span);
 int64_t Length(const Spans& spans);
 

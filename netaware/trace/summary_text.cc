@@ -16,7 +16,7 @@ namespace tessera {
 namespace {
 
 constexpr size_t kNamesShown = 3;
-constexpr size_t kNameShown = 60;  // letters of a kernel's name
+constexpr size_t kNameShown = 60;  // the printed length of a kernel's name
 constexpr size_t kAdviceShown = 3;
 
 std::string Line(const TraceSummary& summary, std::string_view what, double ns, std::string_view rest) {
@@ -24,7 +24,7 @@ std::string Line(const TraceSummary& summary, std::string_view what, double ns, 
   return fmt::format("{:<14} {:>10} {:>4.0f} %  {}\n", what, DurationText(ns), part, rest);
 }
 
-// The first of them, with what they took.
+// The first names, with their times and counts.
 std::string Names(std::span<const TraceSummary::Sum> sums) {
   std::string text;
   for (const TraceSummary::Sum& sum : sums.first(std::min(sums.size(), kNamesShown))) {

@@ -10,9 +10,9 @@
 namespace tessera {
 namespace {
 
-constexpr double kMost = 0.7, kMuch = 0.4, kSome = 0.15, kLittle = 0.05;  // parts of the whole time
+constexpr double kMost = 0.7, kMuch = 0.4, kSome = 0.15, kLittle = 0.05;  // fractions of the whole time
 constexpr uint64_t kManyLaunches = 1000;
-constexpr double kShortNs = 20'000;  // of a kernel: about what launching one costs a program
+constexpr double kShortNs = 20'000;  // in ns: about the time that the launch of a kernel costs a program
 
 double Part(const TraceSummary& summary, double ns) { return summary.wall_ns > 0 ? ns / summary.wall_ns : 0; }
 
@@ -22,7 +22,7 @@ double PartOf(const TraceSummary& summary, bool (*is_one)(std::string_view funct
   return Part(summary, ns);
 }
 
-// The first of such functions, for a sentence: its name and its calls.
+// The first function that matches, for a sentence: its name, calls and time.
 std::string FirstOf(const TraceSummary& summary, bool (*is_one)(std::string_view function)) {
   for (const TraceSummary::Sum& function : summary.functions) {
     if (is_one(function.name)) return fmt::format("{} ({} calls, {})", function.name, function.count, DurationText(function.ns));
@@ -54,7 +54,7 @@ struct Row {
   std::string (*text)(const TraceSummary& summary);
 };
 
-// In the order in which they are told.
+// The order is that of the output.
 constexpr Row kRows[] = {
     {"events-lost", [](const TraceSummary& s) { return s.events_lost > 0; },
      [](const TraceSummary& s) {

@@ -1,4 +1,4 @@
-// What to change in a program, by where its time went. Pure: a table, with a row for each advice.
+// Advice how to make a program faster, derived from the summary of its time. Pure: a table with one row for each advice.
 #pragma once
 
 #include <string>
@@ -13,7 +13,8 @@ struct TraceAdvice {
   std::string text;  // a sentence
 };
 
-// What applies, in the order of the table: what makes the rest doubtful, then what is cheapest to change. Never empty.
+// The advice that applies, in the order of the table: first the problems that make the rest doubtful, then the cheapest
+// changes. Never empty.
 std::vector<TraceAdvice> AdviceFor(const TraceSummary& summary);
 
 }  // namespace tessera

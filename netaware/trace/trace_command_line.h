@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-// The command `trace` of `app`. `options` is filled in when it is parsed.
+// Adds the command `trace` to `app`. The parse fills in `options`.
 CLI::App* AddTraceCommand(CLI::App& app, TraceOptions* options);
 
 }  // namespace tessera

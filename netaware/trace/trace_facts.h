@@ -1,4 +1,4 @@
-// What a trace (TESSERA_TRACE, client-stub/session/trace.h) tells of a process: plain data.
+// The facts that a trace (TESSERA_TRACE, client-stub/session/trace.h) contains about a process: plain data.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,17 @@
 namespace tessera {
 
 struct TraceFacts {
-  using Name = uint32_t;  // a number in `names`
+  using Name = uint32_t;  // an index of `names`
 
   struct Call {
     uint32_t thread = 0;
     Name name = 0;
     Span span;
-    uint64_t waits = 0;  // for how many answers of a server it waited
+    uint64_t waits = 0;  // the number of server answers that it waited for
   };
   // A record that a worker executed.
   struct Execution {
-    uint32_t thread = 0;  // of the program, which sent it
+    uint32_t thread = 0;  // the program's thread that sent it
     Span span;
   };
   // A kernel or a graph on a GPU.
@@ -31,15 +31,15 @@ struct TraceFacts {
   };
 
   std::string program;
-  std::map<uint32_t, std::string> threads;  // names of the program's
-  std::vector<std::string> names;           // of functions and kernels
+  std::map<uint32_t, std::string> threads;  // the names of the program's threads
+  std::vector<std::string> names;           // the names of functions and kernels
   std::vector<Call> calls;
   std::vector<Execution> executions;
   std::vector<Work> work;
   uint64_t servers = 0;
-  bool over_link = false;    // records of one of them went over a link
-  uint64_t events_lost = 0;  // that the trace had no room for
-  uint64_t unmeasured = 0;   // launches whose times nobody knows
+  bool over_link = false;    // the records of at least one server went over a link
+  uint64_t events_lost = 0;  // events that the trace had no room for
+  uint64_t unmeasured = 0;   // launches without measured times
 };
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// What `tessera trace` was told.
+// The options of `tessera trace`.
 #pragma once
 
 #include <string>

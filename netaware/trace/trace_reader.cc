@@ -24,7 +24,7 @@ Status CannotRead(const std::string& name, const std::string& why) {
 
 Result<TraceFacts> ReadTrace(std::istream& file, const std::string& name) {
   EventReader reader;
-  // A file without a byte is what is left of a program that was killed as it began to write.
+  // An empty file remains if the program was killed when it began to write.
   const bool empty = file.peek() == std::istream::traits_type::eof();
   const bool whole = !empty && nlohmann::json::sax_parse(file, &reader);
   if (empty || (!whole && file.eof() && reader.has_events())) {

@@ -9,17 +9,18 @@
 
 namespace tessera {
 
-// The form that is read: Trace::kVersion of client-stub/session/trace.h, whose file says it.
+// The version of the file's form that this reader supports: Trace::kVersion of client-stub/session/trace.h, which the file
+// contains.
 inline constexpr int kTraceVersion = 1;
 
-// The facts of the trace in `file`, called `name` in sentences. Names of others are made printable. Or why not, as a sentence
-// that says what to do:
-//   kUnavailable        it ends before its end
-//   kInvalidArgument    it is no trace of Tessera
-//   kVersionMismatch    it is one of another form
+// Returns the facts of the trace in `file`; error sentences call it `name`. Names from the file are made printable. An error's
+// sentence contains advice:
+//   kUnavailable        the file is cut off
+//   kInvalidArgument    the file is not a trace of Tessera
+//   kVersionMismatch    the trace has another version of the form
 Result<TraceFacts> ReadTrace(std::istream& file, const std::string& name);
 
-// The same of the file at `path`; kNotFound: it cannot be read. What is no regular file is not read.
+// The same for the file at `path`. kNotFound: it cannot be read, or is not a regular file.
 Result<TraceFacts> ReadTraceFile(const std::string& path);
 
 }  // namespace tessera

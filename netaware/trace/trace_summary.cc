@@ -15,12 +15,12 @@ std::string_view NameOf(const TraceFacts& facts, TraceFacts::Name name) { return
 
 bool IsLaunch(std::string_view name) { return name.starts_with("cuLaunch") || name.starts_with("cuGraphLaunch"); }
 
-// A call that waits for the GPU may be told without a question of its own.
+// Calls named *Synchronize wait for the GPU even if they did not wait for an answer of their own.
 bool Waits(const TraceFacts& facts, const TraceFacts::Call& call) {
   return call.waits > 0 || NameOf(facts, call.name).find("Synchronize") != std::string_view::npos;
 }
 
-// By thread, those within another one left out. Without what the library asks when it writes the trace.
+// The calls by thread, without calls inside other calls, and without the library's own calls for the trace.
 std::map<uint32_t, Calls> OutermostCalls(const TraceFacts& facts) {
   std::map<uint32_t, Calls> by_thread;
   for (const TraceFacts::Call& call : facts.calls) {

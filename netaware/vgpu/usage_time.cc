@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-// Takes a number of so many digits; false: it is none.
+// Parses a number of `digits` digits; false: the text has another form.
 bool TakeDigits(std::string_view* text, size_t digits, int* number) {
   if (text->size() < digits) return false;
   const auto [end, error] = std::from_chars(text->data(), text->data() + digits, *number);
@@ -58,7 +58,7 @@ bool ParseUsageTime(std::string_view text, int64_t now, int64_t* seconds) {
   parts.tm_mon -= 1;
   const struct tm said = parts;
   *seconds = timegm(&parts);
-  // A 31st of February would be a day of March.
+  // timegm() turns a 31st of February into a day of March: such a date is refused.
   return *seconds >= 0 && parts.tm_mon == said.tm_mon && parts.tm_mday == said.tm_mday && parts.tm_hour == said.tm_hour &&
          parts.tm_min == said.tm_min && parts.tm_sec == said.tm_sec;
 }

@@ -7,12 +7,12 @@
 
 namespace tessera {
 
-// What a time may look like, for sentences and help.
+// The accepted forms of a time, for sentences and help.
 inline constexpr const char* kUsageTimeForms = "2026-11-26, 2026-11-26T12:30, 2026-11-26T12:30:05 (UTC), or 30m, 12h, 7d ago";
 
-// Seconds since 1970. False: it is none of these forms, or before 1970.
+// Seconds since 1970. False: the text has none of these forms, or the time is before 1970.
 bool ParseUsageTime(std::string_view text, int64_t now, int64_t* seconds);
-// "2026-11-26T12:30:05Z"; the time itself for what no calendar has.
+// "2026-11-26T12:30:05Z"; the number itself for a time outside the calendar.
 std::string UsageTimeText(int64_t seconds);
 
 }  // namespace tessera

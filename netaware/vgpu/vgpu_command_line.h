@@ -1,5 +1,5 @@
-// The command line of `tessera vgpu`, for the two programs that read it: tessera, which becomes tessera-admin, and tessera-admin,
-// which does it. So both have the same help, errors and completion.
+// The command line of `tessera vgpu`. Two programs read it: tessera, which becomes tessera-admin, and tessera-admin, which
+// carries out the command. So both have the same help, errors and completion.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -10,10 +10,10 @@
 
 namespace tessera {
 
-// The command `vgpu` of `app`. `options` is filled in when it is parsed.
+// Adds the command `vgpu` to `app`. The parse fills in `options`.
 CLI::App* AddVgpuCommand(CLI::App& app, VgpuOptions* options);
 
-// What is wrong with options that were parsed, as CLI11's sentences are; empty: nothing.
+// Returns the error of parsed options, in the style of CLI11's sentences; empty: none.
 std::string CheckVgpuOptions(const VgpuOptions& options);
 
 }  // namespace tessera

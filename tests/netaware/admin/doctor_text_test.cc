@@ -57,7 +57,7 @@ TEST(DoctorText, ClocksThatAreMoreThanFiveSecondsApart) {
   EXPECT_EQ(behind["grade"], "note");
   EXPECT_THAT(behind["text"].get<std::string>(), HasSubstr("this host's is 7.2 s behind the placer's"));
   EXPECT_THAT(Of("clock", Answer("tenant", kNow - 60'000))["text"].get<std::string>(), HasSubstr("60.0 s ahead of the placer's"));
-  // An answer that took 4 s says it as well as that.
+  // An answer that took 4 s gives the clock as well as that.
   EXPECT_EQ(Of("clock", Answer("tenant", kNow + 6'900), kNow - 2'000, kNow + 2'000)["grade"], "good");
   EXPECT_EQ(Of("clock", Answer("tenant", kNow + 7'100), kNow - 2'000, kNow + 2'000)["grade"], "note");
 }

@@ -103,7 +103,7 @@ TEST(PoolText, TextOfThePlacerIsMadePrintable) {
     for (const char* part : {"\x1b", "\u202e", "\xff"}) EXPECT_EQ(text.find(part), std::string::npos) << text;
   }
   EXPECT_EQ(ServersAsJson(servers)["servers"][0]["problem"], kMadePrintable);
-  // A dump that replaces nothing: what is no UTF-8 would be thrown at.
+  // The dump replaces nothing: text that is no UTF-8 would throw.
   for (const nlohmann::json& json : {ServersAsJson(servers), GpusAsJson(servers), AsJson(grants)}) {
     const std::string text = json.dump();
     for (const char* part : {"u001b", "\u202e", "\\n"}) EXPECT_EQ(text.find(part), std::string::npos) << text;

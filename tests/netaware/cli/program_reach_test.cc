@@ -92,7 +92,7 @@ TEST_F(ProgramReachTest, ShimsLeadToWhatTheyStart) {
   const std::string python = Write("python", Good());
   EXPECT_EQ(MachineCode::Of(Write("a", "#!/bin/sh\nset -e\n  exec \"" + python + "\" \"$@\"\n"))->file, python);
   EXPECT_EQ(MachineCode::Of(Write("b", "#!/bin/sh\n'''exec' " + python + " \"$0\" \"$@\"\n' '''\nimport sys\n"))->file, python);
-  // What is not clear is the shell's.
+  // A command that is not clear counts as the shell's own code.
   for (const char* text : {"exec \"$PYTHON\"\n", "exec /nonexistent/python\n", "echo exec\n"})
     EXPECT_NE(MachineCode::Of(Write("c", std::string("#!/bin/sh\n") + text))->file, python);
   EXPECT_NE(MachineCode::Of(Write("d", "#!/bin/sh\nexec " + python + "\nexec " + python + "2\n"))->file, python);

@@ -28,7 +28,7 @@ class GrantBookTest : public ::testing::Test {
     const Status status = book.Ask(AskOf(number, wish, wait_ms), now_ms);
     EXPECT_TRUE(status.ok()) << status.message();
   }
-  // What is to be done, as "hold one", "tell", of all grants.
+  // The pending actions of all grants, for example "hold one".
   std::vector<std::string> Turn() {
     for (const auto& [id, server] : pool.servers()) pool.Heard(id, now_ms * 1'000'000);
     std::vector<std::string> words;
@@ -102,7 +102,7 @@ TEST_F(GrantBookTest, AServerThatRefusesOrIsSilentIsAvoided) {
   EXPECT_TRUE(PoolIsEmpty());
   now_ms += GrantBook::kAvoidedMs;
   EXPECT_EQ(Turn(), (Words{"hold one", "hold six"}));
-  // What two would have held, had it answered in time.
+  // The part that two would have held, had it answered in time.
   book.Held(IdOf(1), "two");
   EXPECT_EQ(Turn(), Words{"cancel two"});
 }
@@ -113,7 +113,7 @@ TEST_F(GrantBookTest, WhatCannotBeStoredIsGivenBack) {
   book.Held(IdOf(1), "one");
   EXPECT_EQ(Turn(), Words{"store"});
   book.NotStored(IdOf(1), now_ms + 500);
-  // The job hears of it, and is placed again from then on.
+  // The job gets that answer, and is placed again from then on.
   EXPECT_EQ(Turn(), (Words{"cancel one", "forget", "tell"}));
   EXPECT_EQ(ReasonOf(1), "the placer could not store the grant: it tries again");
   EXPECT_TRUE(PoolIsEmpty());
@@ -137,7 +137,7 @@ TEST_F(GrantBookTest, AWaitEndsInItsTimeThoughTheStoreIsFull) {
   }
   EXPECT_EQ(now_ms - begun_ms, 2'500);
   EXPECT_EQ(ReasonOf(1), "the placer could not store the grant");
-  // One that does not wait hears at once.
+  // A job that does not wait gets its answer at once.
   Ask(2, {}, 0), Turn();
   book.Held(IdOf(2), "one"), Turn();
   book.NotStored(IdOf(2), now_ms + 1'000), Turn();
@@ -295,7 +295,7 @@ TEST_F(GrantBookTest, WhatTheStoreHadIsGranted) {
   EXPECT_TRUE(PoolIsEmpty());
 }
 
-// What a job takes does not grow with the jobs of another that wait, in a pool where a look at all GPUs takes long.
+// The cost of a job does not grow with the waiting jobs of another, in a pool where a look at all GPUs takes long.
 TEST_F(GrantBookTest, AJobCostsNoMoreThoughAnotherHasManyThatWait) {
   constexpr uint32_t kGpus = 1'024, kMany = 500;
   for (uint32_t i = 0; i < kGpus / 8; ++i) Join(fmt::format("s{:03}", i), 8);
@@ -309,13 +309,13 @@ TEST_F(GrantBookTest, AJobCostsNoMoreThoughAnotherHasManyThatWait) {
     ask.holder = holder;
     EXPECT_TRUE(book.Ask(ask, now_ms).ok());
     Turn();
-    EXPECT_EQ(StateOf(number), State::kHolding);  // in the first turn, whoever waits
+    EXPECT_EQ(StateOf(number), State::kHolding);  // in the first turn, in spite of all that wait
     EXPECT_TRUE(book.Release(IdOf(number)).ok());
     Turn();
     return book.looks() - before;
   };
   EXPECT_EQ(cost_of_one(2, "name:bob"), kGpus);
-  // Each with a wish of its own, none of which fits: models that there are not now, of a server that is away.
+  // Each has a wish of its own, and none fits: models that are not there now, of a server that is away.
   Join("away", 1);
   pool.Leave("away");
   for (uint32_t i = 0; i < kMany; ++i) {
@@ -345,9 +345,9 @@ TEST_F(GrantBookTest, EqualWishesThatDoNotFitAreLookedAtOnce) {
   Grant(1, {.gpus = 8});
   const uint64_t before = book.looks();
   for (uint32_t i = 2; i < 402; ++i) Ask(i, {.share = 500'000});
-  EXPECT_EQ(Turn().size(), 400U);  // each is told
+  EXPECT_EQ(Turn().size(), 400U);  // each gets its answer
   EXPECT_EQ(book.looks() - before, 2 * 8U);
-  // What becomes free goes to those who came first.
+  // Free parts go to the first jobs that asked.
   ASSERT_TRUE(book.Release(IdOf(1)).ok());
   Turn();
   for (uint32_t i = 2; i < 402; ++i) EXPECT_EQ(StateOf(i), i < 18 ? State::kHolding : State::kWaiting) << i;
@@ -383,7 +383,7 @@ TEST_F(GrantBookTest, WhoHasManyThatWereNotTriedShouldAskForNoMoreNow) {
 }
 
 // Servers that refuse, are silent, or answer late; jobs that come, go and fall silent. A server never holds more than it has, a
-// job hears of no grant that is not held everywhere, and at the end nothing is held.
+// job gets no grant that is not held everywhere, and at the end nothing is held.
 TEST_F(GrantBookTest, WhateverHappensServersHoldWhatTheyHave) {
   std::mt19937 random(11);
   const auto below = [&](uint32_t bound) { return static_cast<uint32_t>(random() % bound); };

@@ -90,7 +90,7 @@ TEST_F(InventoryTest, WhatAServerOfGrantsHoldsStaysHeldWhileItIsAway) {
   ASSERT_TRUE(pool.Hold("a", "one", {{.gpu = 1, .amount = {400'000, kGiB}}}).ok());
   ASSERT_TRUE(pool.SetOthers("one", {{100'000, 0}, {}}).ok());
   pool.Leave("one");
-  // It comes back with its GPUs in another order, and tells anew what others have.
+  // It comes back with its GPUs in another order, and reports anew the parts that others have.
   PoolServer again = SomeServer("one", 3);
   std::swap(again.gpus[0], again.gpus[1]);
   ASSERT_TRUE(pool.Join(again, 0).ok());

@@ -66,7 +66,7 @@ TEST_F(JobConfigTest, OptionThenEnvironmentThenUserThenHost) {
   EXPECT_EQ(job.share, 0.75);
   EXPECT_EQ(job.limit, 0.75);
   EXPECT_EQ(job.models, std::vector<std::string>{"any"});
-  EXPECT_EQ(job.placer, "");  // the environment says it
+  EXPECT_EQ(job.placer, "");  // the environment names it
   job.placer = "unix:/option";
   config.value().Complete(&job);
   EXPECT_EQ(job.placer, "unix:/option");

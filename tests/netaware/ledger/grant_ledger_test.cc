@@ -89,7 +89,7 @@ TEST_F(GrantLedgerTest, OrdersThatComeAgainChangeNothing) {
     EXPECT_EQ(store.revision(), revision);
   }
   EXPECT_EQ(Carry(Order(Kind::kConfirm, 1)).message(), "the grant was released");
-  // Of a grant that never came here tickets may be about, too.
+  // Tickets may be about a grant that never came here, too.
   EXPECT_TRUE(Carry(Order(Kind::kRelease, 9, 3, kNow + 5)).ok());
   EXPECT_EQ(StateOf(9), Scene::kReleased);
 }

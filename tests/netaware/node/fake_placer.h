@@ -1,4 +1,4 @@
-// A placer that is a test: takes whichever node connects, says what it is told to, and remembers what it hears.
+// A placer that is a test: takes any node that connects, sends the test's orders, and remembers the messages that it receives.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -89,7 +89,7 @@ class FakePlacer : public control::v1::NodeService::Service {
     stream_->Write(message);
     return last_number_;
   }
-  // What the node answered: "done", or why not.
+  // The node's answer: "done", or the reason why not.
   std::string Give(Order::Kind kind, const Ticket& ticket, int64_t until_ms = NowMs() + 60'000) {
     const uint64_t number = Send(kind, ticket, until_ms);
     if (number == 0) return "no node is there";

@@ -137,7 +137,7 @@ TEST_F(NodeCoreTest, SessionsThatStillEndDelayWhatIsHeldNextAndRefuseNothing) {
   Pass(GrantVgpus::kBusyAgainMs);
   EXPECT_EQ(Answer(3), "done");
 
-  // What is refused for another reason is refused a little later.
+  // An order that is refused for another reason is refused a little later.
   Give(Order(4, Kind::kRelease, 0xa2));
   refused = {Name(0xa3, 0)};
   Give(Hold(5, 0xa3));
@@ -161,7 +161,7 @@ TEST_F(NodeCoreTest, WhatIsHeldAgainOfOtherGpusIsMadeThere) {
 
 TEST_F(NodeCoreTest, APlacerThatGaveAHoldBackMayHoldItAgain) {
   Give(Hold(1, 0xa1));
-  Give(Order(2, Kind::kRelease, 0xa1));  // it had not heard of the hold, and compared ledgers
+  Give(Order(2, Kind::kRelease, 0xa1));  // it had not received the hold, and compared ledgers
   Welcome(4);
   Give(Hold(3, 0xa1, 4));
   EXPECT_EQ(Answer(3), "done");
@@ -186,7 +186,7 @@ TEST_F(NodeCoreTest, ACancelTakesAHoldBackAlsoOneThatIsBeingMade) {
   Turn();
   EXPECT_EQ(Answer(4), "done");
   EXPECT_THAT(There(), IsEmpty());
-  Give(Order(5, Kind::kCancel, 0xa3));  // of which nobody knows
+  Give(Order(5, Kind::kCancel, 0xa3));  // a grant that nobody knows
   EXPECT_EQ(Answer(5), "done");
 }
 
@@ -324,7 +324,7 @@ TEST_F(NodeCoreTest, AnOlderPlacerOrOneOfAnotherPoolIsNotTaken) {
   EXPECT_FALSE(core->Welcomed({"west", 4, {}, kPlacer}, Now()).ok());
   EXPECT_FALSE(core->Welcomed({"west", 0, {signer.PublicPem()}, kPlacer}, Now()).ok());
   Give(Hold(1, 0xa1));
-  EXPECT_EQ(Answer(1), "");  // nobody hears it
+  EXPECT_EQ(Answer(1), "");  // nobody receives it
   EXPECT_EQ(made, 0);
 }
 

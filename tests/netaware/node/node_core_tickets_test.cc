@@ -110,7 +110,7 @@ TEST_F(NodeTicketsTest, AGrantThatTheLedgerHasLostIsTakenIn) {
   EXPECT_EQ(Show(0xa3), "it is 5 % too much");
   EXPECT_EQ(There().size(), 4u);
   EXPECT_EQ(store->Range("grants/").size(), 2u);
-  // Of an older placer it may have been released since.
+  // A grant of an older placer may have been released since.
   Welcome(4);
   EXPECT_THAT(Show(0xa4), HasSubstr("epoch 3"));
   EXPECT_EQ(Show(signer.Sign(TicketOf(0xa4, 4))), Names(0xa4));

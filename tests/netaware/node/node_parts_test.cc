@@ -69,7 +69,7 @@ TEST(ServerDevices, SayWhereTheyAreAsFarAsTheServerDoes) {
   EXPECT_FALSE(device(3).pci_group.has_value());
 }
 
-// Of each device its readings: how far it is from the others, as NVML says it.
+// The readings of each device: its distance from the others, in NVML's levels.
 std::vector<std::vector<ServerReport::Value>> LinksOf(const std::vector<std::vector<uint64_t>>& levels) {
   std::vector<std::vector<ServerReport::Value>> links;
   for (const std::vector<uint64_t>& row : levels) {
@@ -112,7 +112,7 @@ TEST(ServerDevices, AreInAGroupWithThoseBehindTheSameSwitches) {
                                                  {kNode, kOneSwitch, kBridge, kOwn, kBridge},
                                                  {kHost, kBridge, kSwitches, kBridge, kOwn}})),
             (Groups{0, 1, 2, 1, 2}));
-  // Of one whose readings are not there nothing is known, and the others are where they were.
+  // Nothing is known of a device without readings, and the others stay at their places.
   EXPECT_EQ(PciGroupsOf(SomeDevices(3), LinksOf({{kOwn, kOneSwitch}, {kOneSwitch, kOwn}})), (Groups{0, 0, std::nullopt}));
 }
 

@@ -85,7 +85,7 @@ class NodeProgramTest : public ::testing::Test {
     const UniqueFd log(open(Path("log").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
     node_ = StartProgram(NODE_PATH, "tessera-node", arguments, {pair.second.get()}, std::nullopt, log.get()).value();
   }
-  // How it ended.
+  // Ends the node by a signal (0: waits for its end) and describes how it ended.
   std::string EndNode(int number) {
     if (node_ <= 0) return "";
     if (number != 0) kill(node_, number);

@@ -70,7 +70,7 @@ TEST_F(NodeProgramTest, AGrantGoesItsWayAndItsTicketsCountAsLong) {
   EXPECT_THAT(Show(ticket), HasSubstr("was released"));
 }
 
-// A placer may be wrong about what is there; its signature makes no room.
+// A placer may be wrong about the free room; its signature makes no room.
 TEST_F(NodeProgramTest, APromiseThatDoesNotFitIsRefusedByTheBrokerWhoeverSignedIt) {
   StartNode();
   ASSERT_TRUE(placer_->WaitForNode()) << Log();

@@ -18,7 +18,7 @@ namespace tessera {
 
 inline constexpr int64_t kSteady = 1'000'000;
 inline constexpr int64_t kWall = 1'799'999'000'000;
-// Of its tickets.
+// The GPUs of its tickets.
 inline constexpr char kFirstGpu[] = "GPU-01010101-0101-0101-0101-010101010101";
 inline constexpr char kSecondGpu[] = "GPU-02020202-0202-0202-0202-020202020202";
 inline constexpr int64_t kPlacer = 1'800'000'000'000;  // the placer's clock then
@@ -100,7 +100,7 @@ class NodeTest : public ::testing::Test, protected NodeOut {
     passed_ms += ms;
     Turn();
   }
-  // What became of it: "done", a sentence, or empty: it was not answered.
+  // The result: "done", a sentence, or empty: it was not answered.
   std::string Answer(uint64_t number) const { return answers.contains(number) ? answers.at(number) : ""; }
   std::string Show(const std::vector<std::byte>& ticket, const std::string& holder = "name:alice") {
     core->Ask({++shown, holder, ticket}, Now());
@@ -135,7 +135,7 @@ class NodeTest : public ::testing::Test, protected NodeOut {
   bool broker_answers = true;
   std::vector<ServerVgpu> others{};           // at the broker
   std::map<std::string, WantedVgpu> vgpus{};  // of grants, at the broker
-  uint32_t vgpu_processes = 0;                // as the broker tells; 0: as it was asked for
+  uint32_t vgpu_processes = 0;                // as the broker reports it; 0: as it was asked for
   std::set<std::string> refused{};
   std::vector<GrantVgpus::Call> calls{};  // that wait
   int made = 0;

@@ -32,7 +32,7 @@ TEST_F(PlaceTest, TheFullestGpuThatFitsIsTaken) {
   Take("b", 1, {600'000, 10 * kGiB});
   const Wish half{.share = 500'000, .memory_bytes = 20 * kGiB};
   EXPECT_EQ(Of(half).parts, (std::vector<ChosenPart>{{"b", {{0, 20 * kGiB}}}}));
-  // Of equally full ones the one with less memory left, then the first.
+  // Among equally full ones the one with less memory left, then the first.
   Take("a", 1, {200'000, 20 * kGiB});
   EXPECT_EQ(Of(half).parts, (std::vector<ChosenPart>{{"a", {{1, 20 * kGiB}}}}));
   EXPECT_EQ(Of({.share = kWholeShare}).parts, (std::vector<ChosenPart>{{"a", {{0, 79 * kGiB}}}}));
@@ -93,7 +93,7 @@ TEST_F(PlaceTest, OfEquallyGoodGpusThoseNearOneAnotherAreTaken) {
   EXPECT_EQ(numbers(Of({.gpus = 2, .share = 500'000})), (std::vector<uint32_t>{0, 1}));
   Take("a", 0, {kWholeShare - 1, kGiB});
   EXPECT_EQ(numbers(Of({.gpus = 2})), (std::vector<uint32_t>{3, 4}));
-  // Of servers that are equally good the one whose GPUs are near one another.
+  // Among servers that are equally good the one whose GPUs are near one another.
   join("b", {{0, 0}, {0, 0}});
   Take("a", 3, {kWholeShare, kGiB});
   EXPECT_EQ(Of({.gpus = 2}).parts[0].server, "b");
@@ -148,7 +148,7 @@ TEST_F(PlaceTest, WhatNoEmptyPoolHasIsRefusedForGood) {
   }
 }
 
-// It may bring what is missing.
+// It may bring the missing part.
 TEST_F(PlaceTest, NothingIsRefusedForGoodWhileAServerIsAwaited) {
   EXPECT_EQ(Of({}).outcome, Outcome::kWaits);
   EXPECT_EQ(Of({}).reason, "no server has joined the pool");
@@ -211,7 +211,7 @@ TEST_F(PlaceTest, AJobHasEightServersAndEightGpusOfEachAtMost) {
   EXPECT_EQ(Of({.gpus = 16}).outcome, Outcome::kNever);
 }
 
-// What is placed can be held, and what has to wait could not be placed anywhere.
+// A placed grant can be held, and one that has to wait could not be placed anywhere.
 TEST_F(PlaceTest, AnswersAreTrueOfRandomPools) {
   std::mt19937 random(7);
   const auto below = [&](uint32_t bound) { return static_cast<uint32_t>(random() % bound); };

@@ -66,7 +66,7 @@ TEST_F(CertificateSignerTest, RenewsForTheSameNameHostsAndPurposes) {
     texts.key = before.key;
     texts.authority = authority_.certificate;
     EXPECT_TRUE(TlsIdentity::Make(TlsRole::kClient, {}, texts).ok());
-    // Again at once, and when what is there is valid for as long: nothing.
+    // Again at once, while the present certificate is valid for as long: nothing.
     EXPECT_EQ(Refusal(shown, MakeSigningRequest(before.key, host.name).value()), StatusCode::kResourceExhausted);
     const std::string again = MakeSigningRequest(before.key, host.name).value();
     EXPECT_EQ(signer_.Sign(now, again, now_ + 3'600).status().code(), StatusCode::kResourceExhausted);

@@ -31,7 +31,7 @@ void DeadlyPool::Die(bool stored) {
   ++deaths_;
   if (stored) disk_->Commit({&waiting_.front().first, 1});
   waiting_.clear();
-  // What it has said may be under way still, or never have left.
+  // Its messages may be under way still, or never have left.
   for (const auto& node : nodes_) {
     node->Read(Below(4), now_ms_);
     node->Lose();
@@ -56,7 +56,7 @@ void DeadlyPool::Write() {
     if (waiting_.front().second) core_->Stored(*waiting_.front().second, true, now_ms_);
     waiting_.pop_front();
   }
-  // A release that was stored is heard of.
+  // Nodes learn of a release that was stored.
   for (auto& [id, job] : jobs_) {
     if (job.released) job.state = State::kGone;
   }
@@ -163,7 +163,7 @@ void DeadlyPool::Step(int* new_jobs) {
 
 void DeadlyPool::Check() const {
   for (const auto& node : nodes_) node->Check();
-  std::map<std::string, uint64_t> shares;  // by what jobs were told
+  std::map<std::string, uint64_t> shares;  // by the jobs' own answers
   for (const auto& [id, job] : jobs_) {
     const std::optional<GrantView> view = core_->View(id);
     const bool is_granted = view && view->state == Grant::State::kGranted;

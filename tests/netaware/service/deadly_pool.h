@@ -1,5 +1,5 @@
 // A pool in one thread whose placer dies at its store's operations: the placer's core, nodes with ledgers of their own, and jobs
-// that ask, have, and give back. Who is told what while the placer dies is random; nothing else is.
+// that ask, have, and give back. The messages that arrive while the placer dies are random; nothing else is.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@
 
 namespace tessera {
 
-// A server: its node, and a broker that does what it is told and counts.
+// A server: its node, and a broker that carries out its orders and counts.
 class PoolNode : public NodeOut {
  public:
   static constexpr int kGpus = 2;
@@ -38,7 +38,7 @@ class PoolNode : public NodeOut {
     core_->TakeList(std::move(list));
     Turn(now_ms);
   }
-  // What it would register with.
+  // The node as it would register.
   JoiningNode Joining(int64_t now_ms) const {
     JoiningNode joins;
     joins.server = {.id = id_, .addresses = {"unix:/" + id_}};
@@ -99,7 +99,7 @@ class PoolNode : public NodeOut {
     const LedgerGrant* const there = core_->ledger().Find(grant);
     return there != nullptr && there->state != LedgerGrant::State::kReleased;
   }
-  // That no GPU is promised, nor handed out, more than once.
+  // Checks that no GPU is promised, nor handed out, more than once.
   void Check() const {
     std::map<std::string, GpuAmount> promised;
     for (const auto& [id, grant] : core_->ledger().grants()) {
@@ -155,7 +155,7 @@ class PoolNode : public NodeOut {
   std::map<std::string, WantedVgpu> vgpus_;
 };
 
-// A job, and what it was told.
+// A job, and the answers that it got.
 struct PoolJob {
   enum class State { kAsks, kHas, kEnds, kGone, kHungUp };
   State state = State::kAsks;
@@ -163,7 +163,7 @@ struct PoolJob {
   GrantId id{};
   bool asked = false;               // the placer that is there
   bool released = false;            // it has taken the release, and it is being stored
-  std::vector<PlacedPart> parts{};  // that it was told, without tickets
+  std::vector<PlacedPart> parts{};  // that it got, without tickets
   int64_t ends_ms = 0, renew_ms = 0;
 };
 
@@ -178,16 +178,16 @@ class DeadlyPool : public PlacerCore::Outside {
   void Step(int* new_jobs);
   // Nothing lives and nothing is on its way.
   bool IsIdle() const;
-  // What has to be so at each moment.
+  // Checks that have to hold at each moment.
   void Check() const;
-  // What has to be so when all jobs have ended.
+  // Checks that have to hold when all jobs have ended.
   void CheckEmpty() const;
 
   int deaths() const { return deaths_; }
   int granted() const { return granted_; }
 
  private:
-  // Of each operation of the store: the first try dies before it counts, the second one after that, the third one lives.
+  // For each operation of the store: the first try dies before it counts, the second one after that, the third one lives.
   static constexpr int kDeaths = 2;
   static constexpr size_t kJobsMax = 10;
 

@@ -41,7 +41,7 @@ class EventCallsTest : public ::testing::Test {
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets), 0);
     EXPECT_TRUE(connections.Take(*server, UniqueFd(sockets[0]), holder, false));
     grpc::ChannelArguments arguments;
-    arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);  // else gRPC may keep megabytes for whoever does not read
+    arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);  // else gRPC may keep megabytes for a client that does not read
     return EventService::NewStub(grpc::CreateCustomInsecureChannelFromFd("placer", sockets[1], arguments));
   }
   // Notes so many, of grants of `holder`, and waits until they are stored.
@@ -92,7 +92,7 @@ TEST_F(EventCallsTest, WhoDoesNotReadIsTurnedAwayAndGoesOnBehindWhatHeHas) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
     const auto stream = stub->WatchEvents(&context, request);
-    Note(0, 1);  // he is heard
+    Note(0, 1);  // he gets his record
     ASSERT_TRUE(stream->Read(&event));
     Note(1, kMany);  // nobody waits for him
     for (next = 1; stream->Read(&event); ++next) ASSERT_EQ(event.object(), std::to_string(next));
@@ -101,7 +101,7 @@ TEST_F(EventCallsTest, WhoDoesNotReadIsTurnedAwayAndGoesOnBehindWhatHeHas) {
     EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
     EXPECT_EQ(status.error_message(), "2048 events wait, and are not read: read faster, or ask for fewer");
   }
-  // What is stored already waits for him, however slow he is.
+  // Records that are stored already wait for him, however slow he is.
   request.set_after_number(event.number());
   grpc::ClientContext context;
   const auto stream = stub->WatchEvents(&context, request);

@@ -34,7 +34,7 @@ TEST(AuditRecord, IsReadAsItWasKeptAndMadePrintable) {
   for (size_t length = 0; length < stored.value.size(); ++length)
     EXPECT_FALSE(ReadAudit({.value = stored.value.substr(0, length)}).ok()) << length;
   EXPECT_FALSE(ReadAudit({.value = stored.value + "x"}).ok());
-  // Whatever somebody says, the store takes it.
+  // The store takes every record, whatever its text.
   record.actor = record.object = record.holder = record.text = std::string(100'000, 'x');
   record.servers.assign(100, std::string(100'000, 'x'));
   stored = StoredAudit(record);
@@ -42,7 +42,7 @@ TEST(AuditRecord, IsReadAsItWasKeptAndMadePrintable) {
   EXPECT_EQ(ReadAudit(stored).value().servers.size(), 8U);
 }
 
-// A store with its thread, and what is stored told as the placer does.
+// A store with its thread; stored records are passed on as the placer does.
 class EventLogTest : public ::testing::Test {
  protected:
   ~EventLogTest() override { writer.End(); }
@@ -136,7 +136,7 @@ TEST_F(EventLogTest, AWatcherGetsEachOnceFromWhereItWants) {
   EXPECT_EQ(last->taken, std::vector<std::string>{"1"});
 }
 
-// 64 watchers of one tenant and a second's notes were told in 0.8 s, in which nothing was stored.
+// 64 watchers of one tenant got a second's notes in 0.8 s, during which nothing was stored.
 TEST_F(EventLogTest, WhatIsTooMuchToTellAtOnceIsRead) {
   const uint64_t before = store->last_record();
   std::vector<std::shared_ptr<Watcher>> watchers(EventLog::kToldAtOnceMax / 100 + 1);

@@ -1,4 +1,4 @@
-// What the placer's core notes of what happened.
+// The notes of the placer's core about its events.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -46,7 +46,7 @@ TEST(PlacerCore, WhatHappensIsRememberedWithWhatIsStored) {
   EXPECT_EQ(world.records[1].outcome, "refused");
   EXPECT_EQ(world.records[2].time_ms, 1'000'000);
   EXPECT_EQ(world.records[2].text, "1 GPU, 1 of each");
-  // What is stored has with it the record of that.
+  // Each stored change has its record with it.
   for (const StoreTransaction& transaction : world.transactions) {
     for (const StoreChange& change : transaction.changes) {
       const std::string grant = change.key.substr(change.key.find('/') + 1);
@@ -133,7 +133,7 @@ TEST(PlacerCore, OfTooManyThatWaitWhoeverHasMostLosesHisOwn) {
   for (size_t i = 0; i < WaitingNotes::kMost + 10; ++i)
     world.core->Note({.actor = "name:eve", .object = std::to_string(i)}, world.now_ms);
   for (int i = 0; i < 5; ++i) world.core->Note({.actor = "name:bob", .object = "bob's"}, world.now_ms);
-  // No write has more of one than a bound, so that it delays what is of others by that alone.
+  // A write has a bounded number of notes of one actor, so that they delay the notes of others by that alone.
   const auto of = [&](const char* actor) { return std::ranges::count(world.records, actor, &AuditRecord::actor); };
   ASSERT_TRUE(world.core->Join(Node(1, 1), world.now_ms).ok());
   EXPECT_EQ(of("name:bob"), 5);

@@ -1,4 +1,4 @@
-// Cordons and drains: what an administrator says of a server holds for what comes later, and after a restart.
+// Cordons and drains: an administrator's order about a server holds for all that comes later, and after a restart.
 #include <gtest/gtest.h>
 
 #include "netaware/service/placer_core.h"
@@ -83,7 +83,7 @@ class Pool : public PlacerCore::Outside {
   int64_t now_ms = 1'000'000;
   bool obey = true;
   std::map<std::string, std::string> kept;
-  std::string noted;  // what is remembered
+  std::string noted;  // the remembered reason
   std::map<GrantId, GrantView> told;
   std::vector<std::pair<std::string, PlacerOrder>> orders;
   std::vector<GrantId> stored;
@@ -159,7 +159,7 @@ TEST(PoolServers, ADrainEndsWhatIsLeftAtItsTimeAndSaysWhy) {
   EXPECT_EQ(pool.told.at(first).reason, "by name:boss: repaired at noon");
   EXPECT_EQ(pool.Where(other), "gpu2");
   EXPECT_GT(pool.core->NextMs(), pool.now_ms);  // nothing is due any more
-  // It is not offered, and without a reason the job is told which server it was.
+  // It is not offered. If no reason was given, the job's message names the server.
   EXPECT_NE(pool.Where(pool.Ask("second")), "gpu1");
   pool.Keep(pool.core->Drain({.server = "gpu2", .by = "uid:0", .within_ms = 0}, pool.now_ms));
   EXPECT_EQ(pool.told.at(other).reason, "by uid:0: server 'gpu2' is drained");
@@ -247,7 +247,7 @@ TEST(PoolServers, ARemovedServerIsForgottenWithItsCordonAndNobodyWaitsForIt) {
   pool.Keep(pool.core->Remove("gpu2", "uid:0", pool.now_ms));
   EXPECT_TRUE(pool.noted.ends_with("\nuid:0 remove gpu2: \n")) << pool.noted;
   EXPECT_EQ(pool.core->Remove("gpu2", "uid:0", pool.now_ms).status().code(), StatusCode::kNotFound);
-  // gpu1 may bring what is missing, until it is removed too.
+  // gpu1 may bring the missing part, until it is removed too.
   EXPECT_EQ(pool.core->View(*waits)->state, State::kWaiting);
   pool.Keep(pool.core->Drain({.server = "gpu1", .by = "uid:0", .within_ms = 0}, pool.now_ms));
   pool.now_ms += PlacerCore::kReturnMs;

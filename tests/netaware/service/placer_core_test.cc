@@ -54,7 +54,7 @@ TEST(PlacerCore, TheSameRequestIsTheSameGrantAndNobodyElses) {
   }
 }
 
-// Nobody is told twice of an end: whoever comes back right behind it would wait for ever.
+// Nobody gets the news of an end twice: a request that comes right behind it would wait for ever.
 TEST(PlacerCore, ARequestRightBehindItsEndIsToBeMadeAgain) {
   World world;
   ASSERT_TRUE(world.core->Join(Node(1, 1), world.now_ms).ok());
@@ -139,7 +139,7 @@ TEST(PlacerCore, AServerThatRefusesIsAvoidedAndNothingOfItStays) {
   const GrantId waits = *placed;
   world.Settle();
   EXPECT_EQ(world.StateOf(waits), State::kWaiting);
-  EXPECT_EQ(world.Orders(Kind::kCancel), "122");  // what the second one held after that it is told again
+  EXPECT_EQ(world.Orders(Kind::kCancel), "122");  // parts that the second one held after that are cancelled again
 }
 
 TEST(PlacerCore, AFullStoreGrantsNothingAndIsTriedAgainOnceASecond) {
@@ -224,7 +224,7 @@ TEST(PlacerCore, WhatAServerCouldNotKeepIsOrderedAgain) {
   EXPECT_EQ(beat(has), "");
   world.now_ms += 1;
   EXPECT_EQ(beat(has).size(), both.size());
-  // When it has done so it is told no more.
+  // When it has done so it gets no more orders.
   EXPECT_EQ(beat({{granted, false, 0}}), "");
   world.now_ms += PlacerCore::kDiffersMs;
   EXPECT_EQ(beat({{granted, false, 0}}), "");
@@ -254,11 +254,11 @@ TEST(PlacerCore, AServersNameAndGpusAreTheirFirstHolders) {
   world.core->Leave("server1", world.now_ms);
   ASSERT_TRUE(world.core->Remove("server1", "name:boss", world.now_ms).ok());
   EXPECT_TRUE(world.core->Join(of(1, "name:gpu2"), world.now_ms).ok());
-  // Of what is not there nobody has any number.
+  // Absent servers take no number of anybody.
   for (int machine = 2; machine <= 16; ++machine) ASSERT_TRUE(world.core->Join(of(machine, "name:gpu2"), world.now_ms).ok());
   EXPECT_EQ(world.core->Join(of(17, "name:gpu2"), world.now_ms).code(), StatusCode::kResourceExhausted);
   EXPECT_TRUE(world.core->Join(of(17, "name:gpu3"), world.now_ms).ok());
-  // Who joins and leaves again and again takes his own part of what is remembered.
+  // A server that joins and leaves again and again takes its own part of the remembered places.
   world.core->Leave("server17", world.now_ms);
   world.core->StoreNotes(world.now_ms);
   EXPECT_EQ(world.transactions.back().records.back().owner, "name:gpu3");
@@ -305,7 +305,7 @@ TEST(PlacerCore, WhatAServerHasIsComparedWithWhatIsGranted) {
   EXPECT_EQ(orders, "Cheld rends runknown hlost Clost ");
 }
 
-// What it holds may be of the place before, which its release did not reach.
+// A part that it holds may be of the place before, which its release did not reach.
 TEST(PlacerCore, AServerThatComesBackWhileItIsToHoldAPartIsAskedAnew) {
   World world;
   world.obeys = false;
@@ -348,7 +348,7 @@ TEST(PlacerCore, ALateAnswerIsNotThatToTheNextOrder) {
   EXPECT_EQ(world.StateOf(id), State::kGranted);
 }
 
-// However long it lives, and however often its lease and the servers say so.
+// This holds however long it lives, and however often its lease and the servers confirm it.
 TEST(PlacerCore, AJobCostsEachOfItsServersAHoldAConfirmationAndARelease) {
   World world;
   for (const int machine : {1, 2}) ASSERT_TRUE(world.core->Join(Node(machine, 1), world.now_ms).ok());
@@ -417,8 +417,7 @@ TEST(PlacerCore, OthersMustNotJoinAsAServerThatIsThere) {
   EXPECT_EQ(world.core->pool().servers().size(), 1U);
 }
 
-// Whatever happens, in whatever order: no GPU is granted twice by the servers' own count, and no grant that was told is
-// forgotten.
+// For any events in any order: no GPU is granted twice by the servers' own count, and no announced grant is forgotten.
 TEST(PlacerCore, RandomStepsGrantNothingTwice) {
   for (unsigned seed = 1; seed <= 20; ++seed) {
     std::mt19937 random(seed);
@@ -500,7 +499,7 @@ TEST(PlacerCore, AUserWithoutANameIsPlacedOnThePlacersHostAlone) {
   pool.Restart();
   EXPECT_EQ(pool.Ask("c", 0.5, -1, "uid:7"), granted);
   EXPECT_EQ(pool.StateOf(granted), Grant::State::kGranted);
-  // Of one that is away it is not known which host it is of by now.
+  // The host of a server that is away is not known.
   pool.core->Leave("server2", pool.now_ms);
   EXPECT_EQ(pool.StateOf(pool.Ask("d", 0.25, -1, "uid:7")), Grant::State::kWaiting);
 }

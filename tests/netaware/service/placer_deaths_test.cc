@@ -27,7 +27,7 @@ TEST(PlacerDeaths, NoGrantThatAJobWasToldOfIsLostAndNoneIsGivenTwice) {
       if (HasFatalFailure()) FAIL() << "step " << step;
     }
     pool.CheckEmpty();
-    // Some jobs hang up before they are told. Each grant is stored and removed, and the placer died of each twice.
+    // Some jobs hang up before they get their answer. Each grant is stored and removed, and the placer died of each twice.
     EXPECT_GT(pool.granted(), kRequests / kSeeds * 7 / 10);
     EXPECT_GE(pool.deaths(), 4 * pool.granted() - pool.granted() / 10);
   }

@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-// Holds what it is told to hold.
+// Holds each part that it is ordered to hold.
 class ReadyNode : public NodeEnd {
  public:
   explicit ReadyNode(PlacerLoop& loop) : loop_(loop) {}

@@ -123,7 +123,7 @@ class World : public PlacerCore::Outside {
   std::map<GrantId, GrantView> told;
   std::vector<std::pair<std::string, PlacerOrder>> orders, log;
   std::vector<GrantId> stored;
-  std::vector<std::pair<std::vector<StoreChange>, bool>> changed;  // of which the core is to hear
+  std::vector<std::pair<std::vector<StoreChange>, bool>> changed;  // changes that the core is to be notified of
   std::vector<AuditRecord> records;                                // those in the store
   std::vector<StoreRecord> failed;                                 // those that the full store has refused
   std::vector<StoreTransaction> transactions;

@@ -39,7 +39,7 @@ TEST(Roles, AServerThatIsNamedIsNobodyElse) {
   ASSERT_TRUE(roles.ok()) << roles.status().message();
   EXPECT_TRUE(roles->MayBeServer("name:gpu7.a", "gpu7.a"));
   EXPECT_TRUE(roles->MayBeServer("name:gpu7.a", "gpu7") && roles->MayBeServer("name:gpu7.b", "gpu7"));
-  EXPECT_TRUE(roles->MayBeServer("name:gpu8", "gpu9"));  // of which no line tells
+  EXPECT_TRUE(roles->MayBeServer("name:gpu8", "gpu9"));  // no line names them
   EXPECT_TRUE(roles->MayBeServer("name:gpu8", "alice"));
   EXPECT_TRUE(roles->MayBeServer("name:gpu8", "gpu"));
   EXPECT_TRUE(roles->MayBeServer("uid:7", "gpu8"));

@@ -1,4 +1,4 @@
-// What every kind of store keeps.
+// The promises of every kind of store.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -167,7 +167,7 @@ TEST_P(StoreConformance, OldRecordsGoInSmallPieces) {
   for (int i = 0; i < 500; ++i) many.records.push_back({0, i, std::to_string(i)});
   Commit(*store, many);
   EXPECT_EQ(ValuesOf(store->RecordsAfter(0, 1)), Values{"200"});  // more than `most`
-  // What is old goes with those that come, so many at once.
+  // Old records go with those that come, a bounded number at once.
   Commit(*store, {.records = {{0, 1'400, "new"}}});
   EXPECT_EQ(ValuesOf(store->RecordsAfter(0, 1)), Values{"265"});
   for (int i = 0; i < 10; ++i) Commit(*store, {.records = {{0, 1'400, "new"}}});

@@ -50,7 +50,7 @@ TEST(SqliteStore, IsThereAgainWithALargerEpoch) {
   EXPECT_EQ(store->revision(), 3u);
   EXPECT_EQ(store->Range(""), (std::vector<StoreEntry>{{"b", "2", 2}}));
   EXPECT_EQ(Commit(*store, Put("b", "3", {{"b", 2}})).revision, 4u);
-  // What changed before is not known any more.
+  // Changes before that are not known any more.
   EXPECT_FALSE(store->Since(2).ok());
   EXPECT_EQ(store->Since(3).value().size(), 1u);
 }
@@ -175,7 +175,7 @@ std::string ReadFile(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// What a process that was killed leaves of a store: some of it is in the log alone.
+// The files that a killed process leaves of a store: some of it is in the log alone.
 class KilledStore {
  public:
   KilledStore() {
@@ -211,7 +211,7 @@ class KilledStore {
     EXPECT_EQ((*opened)->RecordsAfter(0, 1'000).value(), records_);
     return Status::Ok();
   }
-  // How far it goes for whoever removes what says that something is lost.
+  // The revision that is left if somebody removes the files that show that something is lost.
   static uint64_t RevisionWithout(const std::vector<std::string>& files) {
     const StoreDirectory place;
     WriteFiles({files[0], files[1]}, place.File());

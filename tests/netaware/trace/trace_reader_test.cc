@@ -1,4 +1,4 @@
-// Traces that are whole, and such as are not.
+// Traces that are whole, and others that are not.
 #include "netaware/trace/trace_reader.h"
 
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ TEST(TraceReader, TakesWhatATraceTells) {
   EXPECT_EQ(facts.unmeasured, 2u);
 }
 
-// Wherever it is cut it is no whole trace, and once it can be known it is said to be cut.
+// A trace that is cut anywhere is no whole trace, and once the cut can be recognised it is reported.
 TEST(TraceReader, ATraceThatIsCutOffIsNone) {
   const size_t last = kTrace.find_last_of('}');
   for (size_t size = 0; size <= last; ++size) {

@@ -1,4 +1,4 @@
-// Where the time of a trace went, reckoned by hand.
+// The parts of a trace's time, reckoned by hand.
 #include "netaware/trace/trace_summary.h"
 
 #include <gtest/gtest.h>
